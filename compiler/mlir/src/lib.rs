@@ -1,0 +1,1 @@
+//! Kernels to machine code through MLIR and LLVM.

@@ -1,0 +1,1 @@
+//! The pairwise one-hot integer program: reductions, exact dynamic programming, HiGHS, local search and bounds.

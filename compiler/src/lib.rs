@@ -1,0 +1,1 @@
+//! The passes from a graph to a plan.

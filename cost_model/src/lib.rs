@@ -1,0 +1,1 @@
+//! Hardware, topology, collectives, compute and memory costs.

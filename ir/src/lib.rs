@@ -1,0 +1,1 @@
+//! The dataflow IR: graph, types, mesh, sharding, interpreter, program, plan and diagnostics.

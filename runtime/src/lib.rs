@@ -1,0 +1,1 @@
+//! Executes a plan on devices that talk through a transport.

@@ -1,0 +1,2 @@
+//! The `shardwright` command.
+fn main() {}
