@@ -1,0 +1,361 @@
+//! The plan: everything the compiler decided, why, and the code, in one versioned and checksummed file.
+//!
+//! The compiler writes it; runtime, viewer, exporter and verifier read it, and share nothing else.
+//! The file is: the magic `SHARDPLN`, a format version (u32), the body's length (u64), the body (postcard), and the blake3 hash of all before it.
+//! A file that was cut short, damaged, or written by another format version is refused with a diagnostic that says which.
+
+use crate::diagnostic::{Diagnostic, Result};
+use crate::graph::{Graph, Module};
+use crate::id::PrimaryMap;
+use crate::kernel::Kernel;
+use crate::op::{OpId, ValueId};
+use crate::program::{KernelId, Phase, Program, ScheduleKind, StageId};
+use crate::sharding::{Mesh, Sharding};
+use crate::units::{Bytes, Seconds};
+use serde::{Deserialize, Serialize};
+
+/// The version of the file format this build reads and writes.
+pub const FORMAT_VERSION: u32 = 1;
+const MAGIC: &[u8; 8] = b"SHARDPLN";
+
+/// A compiled plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Plan {
+    /// Version of the compiler.
+    pub compiler: String,
+    /// What was asked.
+    pub request: Request,
+    /// What it was planned for.
+    pub cluster: ClusterSummary,
+    /// The user's step as imported: what `verify` judges against.
+    pub source: Module,
+    /// The canonical graph that was planned; decisions refer to its ops and values.
+    pub graph: Graph,
+    /// State, batch and loss among the arguments and results.
+    pub interface: Interface,
+    /// Layers, first to last.
+    pub layers: Vec<Layer>,
+    /// For every op of `graph` its layer, stage and phase, by op number.
+    pub placement: Vec<Placement>,
+    /// The stages.
+    pub stages: Vec<StagePlan>,
+    /// The pipeline's schedule.
+    pub schedule: Schedule,
+    /// Other settings of stages, mesh and microbatches that were considered, best first.
+    pub alternatives: Vec<Alternative>,
+    /// One program per stage.
+    pub programs: Vec<Program>,
+    /// The distinct kernels.
+    pub kernels: PrimaryMap<KernelId, Kernel>,
+    /// Compiled code, one entry per target.
+    pub code: Vec<Code>,
+    /// Notes and warnings of the compilation.
+    pub notes: Vec<Diagnostic>,
+}
+
+/// What the user asked for, as given.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Request {
+    /// File name of the model, without folders.
+    pub model: String,
+    /// `--strategy`.
+    pub strategy: String,
+    /// `--mesh`, sizes of one stage's mesh; empty for auto.
+    pub mesh: Vec<u32>,
+    /// `--stages`; none for auto.
+    pub stages: Option<u32>,
+    /// `--microbatches`; none for auto.
+    pub microbatches: Option<u32>,
+    /// `--schedule`; none for auto.
+    pub schedule: Option<ScheduleKind>,
+    /// `--memory-limit` per device.
+    pub memory_limit: Option<Bytes>,
+    /// `--pin`s, as given.
+    pub pins: Vec<String>,
+}
+
+/// The cluster as the plan saw it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClusterSummary {
+    /// Name, such as `local:4`.
+    pub name: String,
+    /// Kind of device.
+    pub device: String,
+    /// Nodes.
+    pub nodes: u32,
+    /// Devices per node.
+    pub devices_per_node: u32,
+    /// Memory per device.
+    pub memory: Bytes,
+    /// Peak of f32 matrix products, FLOP/s per device.
+    pub peak_flops: f64,
+    /// Memory bandwidth, bytes/s per device.
+    pub memory_bandwidth: f64,
+    /// Link bandwidth inside a node, bytes/s per device.
+    pub link_bandwidth: f64,
+}
+
+/// Which arguments and results are what.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Interface {
+    /// State: (argument, the result that replaces it).
+    pub state: Vec<(u32, u32)>,
+    /// Of those, the trained parameters' arguments.
+    pub parameters: Vec<u32>,
+    /// Batch arguments, with their batch dimension where there is one.
+    pub batch: Vec<(u32, Option<u32>)>,
+    /// The result that is the loss.
+    pub loss: Option<u32>,
+    /// Scalar results that are not state, printed each step.
+    pub scalars: Vec<u32>,
+    /// Arguments that are neither state nor batch: the same in every step.
+    pub constants: Vec<u32>,
+    /// Results that are neither state nor printed.
+    pub other_results: Vec<u32>,
+}
+
+/// A layer.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Layer {
+    /// What it is called in views: `layer 3 (%118 … %176)`.
+    pub name: String,
+    /// Layers with the same number are identical.
+    pub kind: u32,
+}
+
+/// Where an op runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Placement {
+    /// Its layer.
+    pub layer: u32,
+    /// Its stage.
+    pub stage: StageId,
+    /// Its phase.
+    pub phase: Phase,
+}
+
+/// A stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct StagePlan {
+    /// Its layers: first and one past the last.
+    pub layers: (u32, u32),
+    /// Its mesh.
+    pub mesh: Mesh,
+    /// The cluster's devices it takes, by mesh position.
+    pub devices: Vec<u32>,
+    /// Sharding of every value of the plan's graph that the stage computes or receives (as defined), by value number.
+    pub shardings: Vec<Option<Sharding>>,
+    /// Why.
+    pub decisions: Vec<Decision>,
+    /// How its sharding problem was solved.
+    pub solve: SolveReport,
+    /// Predicted times.
+    pub times: StageTimes,
+    /// Memory over its schedule.
+    pub memory: MemoryReport,
+}
+
+/// A node of the sharding problem: ops that are sharded together, the candidates, and the choice.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Decision {
+    /// The ops.
+    pub ops: Vec<OpId>,
+    /// The values whose shardings it decides.
+    pub values: Vec<ValueId>,
+    /// What could be chosen.
+    pub candidates: Vec<Candidate>,
+    /// Which was.
+    pub chosen: u32,
+    /// What decided: `cost`, `memory`, `pin`, `only choice`, `strategy`, `tied to …`.
+    pub reason: String,
+}
+
+/// One way to shard a node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Candidate {
+    /// What it is, over factors: `batch on "x", hidden on "y"`.
+    pub name: String,
+    /// Sharding of each of the decision's values.
+    pub shardings: Vec<Sharding>,
+    /// Time to compute.
+    pub compute: Seconds,
+    /// Time of collectives inside it.
+    pub communication: Seconds,
+    /// Time of the reshards around it, given what its neighbours chose.
+    pub reshard: Seconds,
+    /// Bytes held per device by its results.
+    pub memory: Bytes,
+}
+
+/// What a solver reports.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct SolveReport {
+    /// Unknowns.
+    pub nodes: u32,
+    /// Pairwise costs.
+    pub edges: u32,
+    /// Memory constraints that could bind.
+    pub moments: u32,
+    /// Value of the solution.
+    pub objective: Seconds,
+    /// Proven lower bound.
+    pub bound: Seconds,
+    /// (objective − bound) / objective.
+    pub gap: f64,
+    /// `optimal`, `feasible` or `cut`.
+    pub status: String,
+    /// How: reductions, exact DP, HiGHS, and how much work each did.
+    pub method: String,
+}
+
+/// Predicted times of a stage.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct StageTimes {
+    /// Once, before.
+    pub before: Seconds,
+    /// Forward of one microbatch.
+    pub forward: Seconds,
+    /// Backward of one microbatch.
+    pub backward: Seconds,
+    /// Once, after (gradient reduction and update).
+    pub after: Seconds,
+}
+
+/// Memory of a stage's device over a step.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct MemoryReport {
+    /// The arena.
+    pub arena: Bytes,
+    /// The limit it was planned under.
+    pub limit: Bytes,
+    /// What the device's library and the process need beside the arena.
+    pub overhead: Bytes,
+    /// Bytes per kind at the peak, as (kind, bytes).
+    pub at_peak: Vec<(String, Bytes)>,
+    /// Which moment is the peak.
+    pub peak_moment: String,
+    /// Live bytes after each step of the schedule: (moment, bytes).
+    pub timeline: Vec<(String, Bytes)>,
+    /// The largest values alive at the peak: (name, kind, bytes).
+    pub largest: Vec<(String, String, Bytes)>,
+}
+
+/// The pipeline's schedule with its prediction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Schedule {
+    /// Order of microbatches.
+    pub kind: ScheduleKind,
+    /// How many.
+    pub microbatches: u32,
+    /// Predicted time of a step.
+    pub step: Seconds,
+    /// Share of device time that is idle.
+    pub bubble: f64,
+}
+
+/// A setting that was considered.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Alternative {
+    /// Number of stages.
+    pub stages: u32,
+    /// Layer ranges of the stages.
+    pub cuts: Vec<(u32, u32)>,
+    /// Mesh of one stage.
+    pub mesh: Vec<u32>,
+    /// Microbatches.
+    pub microbatches: u32,
+    /// Predicted step, when feasible.
+    pub step: Option<Seconds>,
+    /// Largest arena estimate.
+    pub memory: Option<Bytes>,
+    /// Why it was not taken.
+    pub verdict: String,
+}
+
+/// Compiled code of one target.
+#[derive(Clone, PartialEq, Serialize, Deserialize)]
+pub struct Code {
+    /// `cpu` or `cuda:sm_90`.
+    pub target: String,
+    /// Instruction set level, such as `x86-64-v3`.
+    pub level: String,
+    /// A shared object with one symbol per kernel ([`Kernel::symbol`]), or PTX.
+    pub object: Vec<u8>,
+}
+
+impl std::fmt::Debug for Code {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "Code({} {}, {} bytes)", self.target, self.level, self.object.len())
+    }
+}
+
+impl Plan {
+    /// The file's bytes.
+    pub fn to_bytes(&self) -> Vec<u8> {
+        let body = postcard::to_stdvec(self).expect("invariant: a plan serializes");
+        let mut bytes = Vec::with_capacity(body.len() + 64);
+        bytes.extend_from_slice(MAGIC);
+        bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
+        bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(&body);
+        let hash = blake3::hash(&bytes);
+        bytes.extend_from_slice(hash.as_bytes());
+        bytes
+    }
+
+    /// Reads a file's bytes.
+    ///
+    /// # Errors
+    /// `E0901` not a plan, `E0902` another format version, `E0903` cut short, `E0904` damaged, `E0905` inconsistent.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Plan> {
+        if !bytes.starts_with(MAGIC) {
+            return Err(Diagnostic::input("E0901", "this file is not a plan")
+                .with_note("a plan starts with the bytes `SHARDPLN`")
+                .with_help("make one with `shardwright compile MODEL --cluster CLUSTER -o FILE.plan`")
+                .into());
+        }
+        let cut =
+            || Diagnostic::input("E0903", format!("this plan was cut short: {} bytes are there", bytes.len())).with_help("copy it again, or compile it again");
+        let version = bytes.get(8..12).and_then(|b| b.try_into().ok()).map(u32::from_le_bytes).ok_or_else(cut)?;
+        if version != FORMAT_VERSION {
+            return Err(Diagnostic::input("E0902", format!("this plan has format version {version}, and this build reads version {FORMAT_VERSION}"))
+                .with_help("compile the model again with this build")
+                .into());
+        }
+        let length = bytes.get(12..20).and_then(|b| b.try_into().ok()).map(u64::from_le_bytes).ok_or_else(cut)?;
+        let end = usize::try_from(length).ok().and_then(|n| n.checked_add(20)).ok_or_else(cut)?;
+        let (signed, hash) = (bytes.get(..end).ok_or_else(cut)?, bytes.get(end..end.saturating_add(32)).ok_or_else(cut)?);
+        if blake3::hash(signed).as_bytes() != hash || bytes.len() != end + 32 {
+            return Err(Diagnostic::input("E0904", "this plan is damaged: its checksum does not match").with_help("copy it again, or compile it again").into());
+        }
+        let plan: Plan = postcard::from_bytes(&signed[20..]).map_err(|e| Diagnostic::input("E0904", format!("this plan does not decode: {e}")))?;
+        plan.verify().map_err(|e| Diagnostic::input("E0905", format!("this plan is inconsistent: {e}")).with_help("compile the model again"))?;
+        Ok(plan)
+    }
+
+    /// Checks that the parts refer to each other correctly.
+    pub fn verify(&self) -> std::result::Result<(), String> {
+        if self.programs.len() != self.stages.len() || self.placement.len() != self.graph.ops.len() {
+            return Err("stages, programs or placements are missing".into());
+        }
+        for (program, stage) in self.programs.iter().zip(&self.stages) {
+            program.verify()?;
+            if program.arena != stage.memory.arena {
+                return Err(format!("stage {} reports {} and its program has {}", program.stage, stage.memory.arena, program.arena));
+            }
+            for instruction in program.phases.iter().flatten() {
+                if let crate::program::InstructionKind::Kernel { kernel, .. } = &instruction.kind
+                    && self.kernels.get(*kernel).is_none()
+                {
+                    return Err(format!("{} calls the unknown kernel {kernel}", instruction.source));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// How many ranks execute it.
+    pub fn ranks(&self) -> u32 {
+        self.programs.iter().map(|p| p.mesh.devices()).sum()
+    }
+}

@@ -1,0 +1,425 @@
+//! Programs: what one stage's devices execute, as a template over the device's mesh coordinates and the microbatch number.
+//!
+//! A program lists buffers at fixed offsets of one arena, and instructions in four phases. [`steps`] expands the schedule: which phase runs for which
+//! microbatch, in order. All devices of a stage run the same program; where they differ (shard offsets) an instruction takes [`Scalar`]s.
+//! Nothing is allocated during a step. A buffer with several slots holds one microbatch's value per slot: microbatch `m` uses slot `m % slots`.
+//! Invariants (checked by [`verify`](crate::program::Program::verify)): instructions touch only listed buffers, buffers lie inside the arena,
+//! and two buffers overlap only if their lifetimes (in instruction positions) do not.
+
+use crate::dtype::{DType, TensorType};
+use crate::entity_id;
+use crate::id::{EntityId, PrimaryMap};
+use crate::op::{OpKind, Reducer};
+use crate::sharding::{AxisId, Mesh, Sharding};
+use crate::units::{Bytes, Flops, Seconds};
+use serde::{Deserialize, Serialize};
+
+entity_id!(
+    /// A buffer of a program.
+    BufferId,
+    "b"
+);
+entity_id!(
+    /// A pipeline stage.
+    StageId,
+    "s"
+);
+entity_id!(
+    /// A kernel of a plan.
+    KernelId,
+    "kernel"
+);
+
+/// What a buffer holds, for the memory report.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum BufferKind {
+    /// Trained parameters.
+    Parameter,
+    /// Optimizer state and counters.
+    Optimizer,
+    /// Gradients, also while accumulated.
+    Gradient,
+    /// Batch arguments.
+    Data,
+    /// Values kept from forward to backward.
+    Activation,
+    /// Values inside a phase.
+    Temporary,
+    /// Communication and packing buffers.
+    Communication,
+}
+
+/// A region of the arena.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Buffer {
+    /// The user's name of the value it holds.
+    pub name: String,
+    /// The local value's type (one slot).
+    pub ty: TensorType,
+    /// Byte offset of slot 0 in the arena; 64-byte aligned.
+    pub offset: u64,
+    /// How many slots.
+    pub slots: u32,
+    /// Bytes from slot to slot; 64-byte aligned.
+    pub slot_stride: u64,
+    /// What it holds.
+    pub kind: BufferKind,
+    /// Whether it keeps its content between steps (state) or from before a step (data).
+    pub persistent: bool,
+}
+
+impl Buffer {
+    /// Bytes taken in the arena.
+    pub fn bytes(&self) -> u64 {
+        self.slot_stride * u64::from(self.slots)
+    }
+}
+
+/// A run-time integer: `constant + Σ coefficient · coordinate(axis)`; [`AxisId::MICROBATCH`]'s coordinate is the microbatch number.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Scalar {
+    /// Constant part.
+    pub constant: i64,
+    /// Axis coordinates with coefficients.
+    pub axes: Vec<(AxisId, i64)>,
+}
+
+impl Scalar {
+    /// Its value at some mesh coordinates and microbatch.
+    pub fn value(&self, coordinates: &[u32], microbatch: u32) -> i64 {
+        self.axes
+            .iter()
+            .fold(self.constant, |sum, &(axis, k)| sum + k * i64::from(if axis == AxisId::MICROBATCH { microbatch } else { coordinates[axis.index()] }))
+    }
+}
+
+/// A batched matrix product `C[b] = A[b]·B[b] (+ C[b])` on strided operands, in elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct MatMul {
+    /// Batch extents, outermost first, with each operand's strides per extent.
+    pub batch: Vec<BatchDim>,
+    /// Rows of C.
+    pub m: u64,
+    /// Columns of C.
+    pub n: u64,
+    /// Contracted size.
+    pub k: u64,
+    /// (row, k) strides of A.
+    pub a_strides: (u64, u64),
+    /// (k, column) strides of B.
+    pub b_strides: (u64, u64),
+    /// (row, column) strides of C.
+    pub c_strides: (u64, u64),
+    /// Operand type; products of `bf16` and `f16` accumulate in `f32`.
+    pub dtype: DType,
+    /// Result type.
+    pub result: DType,
+    /// Add to what C holds instead of overwriting it.
+    pub accumulate: bool,
+}
+
+/// One batch extent of a [`MatMul`].
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct BatchDim {
+    /// Extent.
+    pub size: u64,
+    /// Stride of A.
+    pub a: u64,
+    /// Stride of B.
+    pub b: u64,
+    /// Stride of C.
+    pub c: u64,
+}
+
+/// A strided block: elements at `offset + Σ strides·i`; offsets may depend on the device and microbatch.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Block {
+    /// Offset in elements.
+    pub offset: Scalar,
+    /// Stride per dimension, in elements.
+    pub strides: Vec<i64>,
+}
+
+/// How much one rank's part of a collective is, and where it lies: peer `i`'s piece starts at `i · peer_stride` elements.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Pieces {
+    /// Extents of a piece.
+    pub shape: Vec<u64>,
+    /// Strides of a piece in the buffer, in elements.
+    pub strides: Vec<u64>,
+    /// Elements from one peer's piece to the next; 0 when all peers share one piece.
+    pub peer_stride: u64,
+}
+
+/// Which collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum CollectiveKind {
+    /// Every rank gets the reduction of all ranks' buffers.
+    AllReduce,
+    /// Every rank gets every rank's piece.
+    AllGather,
+    /// Rank `i` gets the reduction of all ranks' `i`-th pieces.
+    ReduceScatter,
+    /// Rank `i` gets every rank's `i`-th piece.
+    AllToAll,
+}
+
+/// One buffer's part in a (possibly bucketed) collective.
+#[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Segment {
+    /// What this rank gives.
+    pub input: BufferId,
+    /// Where it receives; the same buffer for an all-reduce in place.
+    pub output: BufferId,
+    /// Layout of the pieces in `input`.
+    pub give: Pieces,
+    /// Layout of the pieces in `output`.
+    pub take: Pieces,
+}
+
+/// What an instruction does.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub enum InstructionKind {
+    /// A compiled kernel; `reads` then `writes` are its parameters in order (inputs first, then outputs).
+    Kernel {
+        /// Which.
+        kernel: KernelId,
+        /// Its run-time scalars.
+        scalars: Vec<Scalar>,
+    },
+    /// A matrix product: reads A and B, writes C.
+    MatMul(MatMul),
+    /// An op done by the device's library (convolution, gather, scatter, sort, …) on row-major local values.
+    Library {
+        /// The op, on local shapes.
+        op: OpKind,
+        /// Operand types.
+        operands: Vec<TensorType>,
+        /// Result types.
+        results: Vec<TensorType>,
+    },
+    /// A strided copy of `shape` elements.
+    Copy {
+        /// Extents.
+        shape: Vec<u64>,
+        /// Where from, in the read buffer.
+        from: Block,
+        /// Where to, in the written buffer.
+        to: Block,
+    },
+    /// Every byte pattern of the written buffer set to one element.
+    Fill {
+        /// The element's bytes.
+        element: Vec<u8>,
+    },
+    /// A collective over the devices of the mesh that differ along `axes` only.
+    Collective {
+        /// Which.
+        kind: CollectiveKind,
+        /// The axes, outermost first.
+        axes: Vec<AxisId>,
+        /// What it combines with (ignored by moves).
+        reducer: Reducer,
+        /// Element type on the wire.
+        dtype: DType,
+        /// The buffers.
+        segments: Vec<Segment>,
+    },
+    /// Sends the read buffer to the same mesh position of another stage.
+    Send {
+        /// The other stage.
+        to: StageId,
+        /// Matches the receive of the same channel; microbatches follow in order.
+        channel: u32,
+    },
+    /// Receives into the written buffer from the same mesh position of another stage.
+    Receive {
+        /// The other stage.
+        from: StageId,
+        /// The channel.
+        channel: u32,
+    },
+}
+
+/// One instruction.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Instruction {
+    /// What it does.
+    pub kind: InstructionKind,
+    /// Buffers read, in the order its kind says.
+    pub reads: Vec<BufferId>,
+    /// Buffers written.
+    pub writes: Vec<BufferId>,
+    /// The user's name of what it computes and where it comes from: `%51 (step.mlir:54)`.
+    pub source: String,
+    /// Predicted duration.
+    pub seconds: Seconds,
+    /// Floating point operations.
+    pub flops: Flops,
+    /// Bytes moved through memory or over the wire (per device).
+    pub bytes: Bytes,
+}
+
+/// When instructions run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Phase {
+    /// Once, before the first microbatch.
+    Before,
+    /// Forward, once a microbatch.
+    Forward,
+    /// Backward, once a microbatch.
+    Backward,
+    /// Once, after the last microbatch.
+    After,
+}
+
+impl Phase {
+    /// All phases in order.
+    pub const ALL: [Phase; 4] = [Phase::Before, Phase::Forward, Phase::Backward, Phase::After];
+}
+
+/// How the microbatches of a pipeline are ordered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum ScheduleKind {
+    /// All forwards, then all backwards (Huang et al. 2019).
+    GPipe,
+    /// One forward, one backward in the steady state (PipeDream-flush, Narayanan et al. 2021).
+    OneFOneB,
+}
+
+/// One entry of an expanded schedule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Step {
+    /// Which instructions.
+    pub phase: Phase,
+    /// For which microbatch (0 for `Before` and `After`).
+    pub microbatch: u32,
+}
+
+/// The order in which `stage` of `stages` runs its phases over `microbatches`.
+pub fn steps(kind: ScheduleKind, stage: StageId, stages: u32, microbatches: u32) -> impl Iterator<Item = Step> {
+    let warm_up = match kind {
+        ScheduleKind::GPipe => microbatches,
+        ScheduleKind::OneFOneB => (stages - stage.0 - 1).min(microbatches),
+    };
+    let step = |phase, microbatch| Step { phase, microbatch };
+    std::iter::once(step(Phase::Before, 0))
+        .chain((0..warm_up).map(move |m| step(Phase::Forward, m)))
+        .chain((warm_up..microbatches).flat_map(move |m| [step(Phase::Forward, m), step(Phase::Backward, m - warm_up)]))
+        .chain((microbatches - warm_up..microbatches).map(move |m| step(Phase::Backward, m)))
+        .chain(std::iter::once(step(Phase::After, 0)))
+}
+
+/// How many microbatches' activations a stage holds at most at once.
+pub fn in_flight(kind: ScheduleKind, stage: StageId, stages: u32, microbatches: u32) -> u32 {
+    match kind {
+        ScheduleKind::GPipe => microbatches,
+        ScheduleKind::OneFOneB => (stages - stage.0).min(microbatches),
+    }
+}
+
+/// How a global argument or result lies in the devices' buffers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Binding {
+    /// Number of the argument (or result) of the user's function.
+    pub index: u32,
+    /// The buffer that holds a device's part.
+    pub buffer: BufferId,
+    /// The global row-major value seen with atomic dimensions. With `microbatched` the first dimension is the microbatch number and is the buffer's slot.
+    pub global_shape: Vec<u64>,
+    /// Whether the first dimension of `global_shape` is the slot.
+    pub microbatched: bool,
+    /// How the dimensions (without the slot's) are cut; never partial.
+    pub sharding: Sharding,
+}
+
+/// One stage's program.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Program {
+    /// Which stage.
+    pub stage: StageId,
+    /// Its mesh; rank = `first_rank` + device number.
+    pub mesh: Mesh,
+    /// Rank of its device 0.
+    pub first_rank: u32,
+    /// Its buffers.
+    pub buffers: PrimaryMap<BufferId, Buffer>,
+    /// Bytes of the arena.
+    pub arena: Bytes,
+    /// Instructions of each phase, in [`Phase::ALL`]'s order.
+    pub phases: [Vec<Instruction>; 4],
+    /// Where arguments go before a step.
+    pub inputs: Vec<Binding>,
+    /// Where results are after a step. State results lie in the buffer of the argument they replace.
+    pub outputs: Vec<Binding>,
+}
+
+impl Program {
+    /// Instructions of a phase.
+    pub fn phase(&self, phase: Phase) -> &[Instruction] {
+        &self.phases[phase as usize]
+    }
+    /// Checks the structural invariants; the message names the first instruction or buffer that breaks one.
+    pub fn verify(&self) -> Result<(), String> {
+        for (id, b) in self.buffers.iter() {
+            if b.offset % 64 != 0 || b.slot_stride % 64 != 0 || b.slot_stride < b.ty.bytes() || b.slots == 0 {
+                return Err(format!("buffer {id} ({}) is misaligned or too short", b.name));
+            }
+            if b.offset.checked_add(b.bytes()).is_none_or(|end| end > self.arena.0) {
+                return Err(format!("buffer {id} ({}) does not lie inside the arena", b.name));
+            }
+        }
+        for instruction in self.phases.iter().flatten() {
+            if let Some(b) = instruction.reads.iter().chain(&instruction.writes).find(|b| self.buffers.get(**b).is_none()) {
+                return Err(format!("instruction for {} touches the unknown buffer {b}", instruction.source));
+            }
+        }
+        for binding in self.inputs.iter().chain(&self.outputs) {
+            let Some(buffer) = self.buffers.get(binding.buffer) else {
+                return Err(format!("argument or result {} is bound to an unknown buffer", binding.index));
+            };
+            let shape = if binding.microbatched { binding.global_shape.get(1..).unwrap_or(&[]) } else { &binding.global_shape };
+            if binding.sharding.dims.len() != shape.len() || binding.sharding.local_shape(shape, &self.mesh) != buffer.ty.shape {
+                return Err(format!("argument or result {} does not match buffer {}", binding.index, binding.buffer));
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_microbatch_goes_forward_then_backward_once() {
+        for kind in [ScheduleKind::GPipe, ScheduleKind::OneFOneB] {
+            for stages in 1..5 {
+                for microbatches in 1..9 {
+                    for stage in 0..stages {
+                        let (mut alive, mut most, mut forward, mut backward) = (0i64, 0i64, 0, 0);
+                        for s in steps(kind, StageId(stage), stages, microbatches) {
+                            match s.phase {
+                                Phase::Forward => {
+                                    assert_eq!(s.microbatch, forward);
+                                    forward += 1;
+                                    alive += 1;
+                                }
+                                Phase::Backward => {
+                                    assert_eq!(s.microbatch, backward);
+                                    assert!(s.microbatch < forward);
+                                    backward += 1;
+                                    alive -= 1;
+                                }
+                                _ => {}
+                            }
+                            most = most.max(alive);
+                        }
+                        assert_eq!((forward, backward), (microbatches, microbatches));
+                        assert_eq!(most, i64::from(in_flight(kind, StageId(stage), stages, microbatches)));
+                    }
+                }
+            }
+        }
+    }
+}
