@@ -93,7 +93,7 @@ impl Scalar {
     }
 }
 
-/// A batched matrix product `C[b] = A[b]·B[b] (+ C[b])` on strided operands, in elements.
+/// A batched matrix product `C[b] = A[b]·B[b] (+ C[b])` on strided operands, in elements. A batch stride may be 0.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct MatMul {
     /// Batch extents, outermost first, with each operand's strides per extent.
@@ -104,6 +104,8 @@ pub struct MatMul {
     pub n: u64,
     /// Contracted size.
     pub k: u64,
+    /// First element of A, B and C in their buffers.
+    pub offsets: (u64, u64, u64),
     /// (row, k) strides of A.
     pub a_strides: (u64, u64),
     /// (k, column) strides of B.
