@@ -11,6 +11,7 @@ use crate::id::PrimaryMap;
 use crate::literal::Literal;
 use crate::op::{OpId, OpKind, ValueId};
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 entity_id!(
@@ -106,6 +107,8 @@ pub struct Graph {
     pub ops: PrimaryMap<OpId, Op>,
     /// All locations; shared by ops.
     pub locs: PrimaryMap<Loc, LocInfo>,
+    /// User's names of values that passes removed because another value is the same: the value that stands for each.
+    pub aliases: BTreeMap<Arc<str>, ValueId>,
 }
 
 /// What a file holds: functions, one of them `main`.
@@ -198,6 +201,7 @@ impl Graph {
             .iter()
             .find(|(_, v)| !v.name.is_empty() && (&*v.name == name || *v.name == with_percent))
             .map(|(id, _)| id)
+            .or_else(|| self.aliases.get(name).or_else(|| self.aliases.get(with_percent.as_str())).copied())
             .or_else(|| self.output_attributes.iter().position(|o| o.name == name).and_then(|i| self.outputs.get(i).copied()))
     }
     /// What a user sees for a value: its own name, or the id when it has none.
