@@ -1,0 +1,64 @@
+//! The seam between planner and prices: a trait, and the model of formulas that is its default.
+
+use crate::cluster::Cluster;
+use crate::collective::{self, CollectiveCall, CollectiveCost};
+use crate::compute::{self, KernelWork, LibraryWork, MatMulShape};
+use crate::topology::{Group, Route};
+use ir::{Bytes, Seconds};
+
+/// Prices of everything a device can be told to do.
+///
+/// Pure: the same question always has the same answer, on any thread and any machine.
+pub trait CostModel: Send + Sync {
+    /// What it prices for.
+    fn cluster(&self) -> &Cluster;
+    /// A matrix product on one device.
+    fn matmul(&self, shape: &MatMulShape) -> Seconds;
+    /// A kernel on one device.
+    fn kernel(&self, work: &KernelWork) -> Seconds;
+    /// A library op on one device.
+    fn library(&self, work: &LibraryWork) -> Seconds;
+    /// A copy of `bytes` inside one device's memory.
+    fn copy(&self, bytes: Bytes) -> Seconds;
+    /// A collective of a group; all equal groups of the mesh run it at the same time.
+    fn collective(&self, call: &CollectiveCall, group: &Group) -> CollectiveCost;
+    /// `bytes` from every device of a stage to its peer in another.
+    fn send(&self, bytes: Bytes, route: &Route) -> Seconds;
+}
+
+/// Formulas over the cluster's figures.
+#[derive(Clone, Debug)]
+pub struct AnalyticModel {
+    cluster: Cluster,
+}
+
+impl AnalyticModel {
+    /// A model of `cluster`.
+    pub fn new(cluster: Cluster) -> AnalyticModel {
+        AnalyticModel { cluster }
+    }
+}
+
+impl CostModel for AnalyticModel {
+    fn cluster(&self) -> &Cluster {
+        &self.cluster
+    }
+    fn matmul(&self, shape: &MatMulShape) -> Seconds {
+        compute::matmul(&self.cluster.device, shape)
+    }
+    fn kernel(&self, work: &KernelWork) -> Seconds {
+        compute::kernel(&self.cluster.device, work)
+    }
+    fn library(&self, work: &LibraryWork) -> Seconds {
+        compute::library(&self.cluster.device, work)
+    }
+    fn copy(&self, bytes: Bytes) -> Seconds {
+        compute::copy(&self.cluster.device, bytes)
+    }
+    fn collective(&self, call: &CollectiveCall, group: &Group) -> CollectiveCost {
+        collective::best(&self.cluster, call, group)
+    }
+    fn send(&self, bytes: Bytes, route: &Route) -> Seconds {
+        collective::send(&self.cluster, bytes, route)
+    }
+}
