@@ -1,2 +1,9 @@
 //! Canonical form: one flat graph without calls or loops, in atomic dimensions.
+mod algebra;
+mod evaluate;
+pub mod fold;
+pub mod inline;
+mod movement;
+pub mod onehot;
 pub mod rewrite;
+pub mod unroll;
