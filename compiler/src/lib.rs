@@ -2,3 +2,5 @@
 
 pub mod batch;
 pub mod canonical;
+pub mod memory;
+pub mod schedule;
