@@ -61,6 +61,12 @@ impl Classes {
         root
     }
 
+    /// The class of a dimension.
+    pub(super) fn class(&mut self, v: ValueId, dim: usize) -> usize {
+        let slot = self.slot(v, dim);
+        self.root(slot)
+    }
+
     /// Two dimensions correspond.
     pub(super) fn same(&mut self, a: (ValueId, usize), b: (ValueId, usize)) {
         let (a, b) = (self.slot(a.0, a.1), self.slot(b.0, b.1));

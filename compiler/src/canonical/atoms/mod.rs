@@ -36,6 +36,24 @@ pub struct Constraints {
     pub whole: Vec<(u32, usize)>,
 }
 
+/// Which dimensions of a graph's values correspond to each other.
+pub struct Correspondence(Classes);
+
+impl Correspondence {
+    /// The correspondence that the ops of a graph give.
+    pub fn of(graph: &Graph) -> Correspondence {
+        let mut classes = Classes::new(graph);
+        for op in graph.ops.values() {
+            links::op(graph, op, &mut classes);
+        }
+        Correspondence(classes)
+    }
+    /// A number that two dimensions share exactly if they correspond.
+    pub fn class(&mut self, v: ValueId, dim: usize) -> usize {
+        self.0.class(v, dim)
+    }
+}
+
 /// The refined graph, and how its inputs and outputs view the arguments and results.
 pub fn run(graph: &Graph, constraints: &Constraints) -> (Graph, AtomicView) {
     let mut classes = Classes::new(graph);
