@@ -8,13 +8,16 @@ pub mod dtype;
 pub mod float8;
 pub mod graph;
 pub mod id;
+pub mod infer;
 pub mod kernel;
 pub mod literal;
 pub mod op;
 pub mod plan;
 pub mod program;
 pub mod sharding;
+pub mod text;
 pub mod units;
+pub mod verify;
 
 pub use diagnostic::{Diagnostic, Diagnostics, Result};
 pub use dtype::{DType, TensorType};
