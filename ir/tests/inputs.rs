@@ -1,15 +1,17 @@
-//! Reads whole training steps as JAX prints them, from the folder that `SHARDWRIGHT_DATA` names.
+//! Reads whole training steps as JAX prints them: the bundled models, and those in the folder that `SHARDWRIGHT_DATA` names.
 
 use std::path::PathBuf;
 
-/// The files of `SHARDWRIGHT_DATA/inputs`; none, with a line saying so, when it is not set.
+/// The models of `examples`, and the files of `SHARDWRIGHT_DATA/inputs` where it is set.
 fn inputs() -> Vec<PathBuf> {
-    let Ok(data) = std::env::var("SHARDWRIGHT_DATA") else {
-        println!("left out: SHARDWRIGHT_DATA is not set");
-        return Vec::new();
-    };
-    let mut files: Vec<PathBuf> = std::fs::read_dir(format!("{data}/inputs"))
-        .expect("the folder of inputs")
+    let mut folders = vec![PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/models"))];
+    match std::env::var("SHARDWRIGHT_DATA") {
+        Ok(data) => folders.push(PathBuf::from(data).join("inputs")),
+        Err(_) => println!("left out: SHARDWRIGHT_DATA is not set"),
+    }
+    let mut files: Vec<PathBuf> = folders
+        .iter()
+        .flat_map(|f| std::fs::read_dir(f).expect("a folder of models"))
         .map(|e| e.expect("an entry").path())
         .filter(|p| p.extension().is_some_and(|e| e == "mlir"))
         .collect();

@@ -227,6 +227,9 @@ impl<'a> Parser<'a> {
             let message = format!("`{}` has {} operands and {} results", raw.name, operands.len(), raw.result_count());
             return Err(self.report.error_at("E0108", raw.at, raw.length(), message));
         }
+        for (name, &v) in Self::value_names(raw).into_iter().zip(&operands) {
+            self.graph().aliases.insert(name, v);
+        }
         Ok(operands)
     }
 
