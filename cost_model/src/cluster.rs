@@ -20,6 +20,12 @@ pub struct Link {
     pub efficiency: f64,
     /// Time of one step of a collective, or of one message.
     pub latency: Seconds,
+    /// Share of the bandwidth that the protocol with the lowest latency reaches; 1 where there is only one protocol.
+    pub low_latency_share: f64,
+    /// Whether any group of devices gets the full bandwidth; otherwise devices are linked in pairs, and a group has only the links inside it.
+    pub switched: bool,
+    /// Whether the switch itself can add what passes through it.
+    pub in_switch_reduction: bool,
 }
 
 /// The network between nodes.

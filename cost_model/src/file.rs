@@ -36,7 +36,7 @@ pub(crate) const KEYS: &[(&str, &[&str])] = &[
     ),
     ("device.peak", &["f64", "f32", "f16", "bf16", "f8", "i8"]),
     ("device.tiles", &["m", "n", "efficiency"]),
-    ("link", &["name", "bandwidth", "efficiency", "latency"]),
+    ("link", &["name", "bandwidth", "efficiency", "latency", "low_latency_share", "switched", "in_switch_reduction"]),
     ("network", &["name", "bandwidth", "adapters", "efficiency", "latency"]),
 ];
 
@@ -127,6 +127,15 @@ impl Reader<'_> {
             self.mistyped(section, key, value, "text in quotes");
         }
         text
+    }
+
+    fn flag(&mut self, section: Section<'_>, key: &str) -> Option<bool> {
+        let value = section.table.get(key)?;
+        let flag = value.get_ref().as_bool();
+        if flag.is_none() {
+            self.mistyped(section, key, value, "`true` or `false`");
+        }
+        flag
     }
 
     fn number(&mut self, section: Section<'_>, key: &str) -> Option<f64> {
@@ -258,6 +267,9 @@ impl Reader<'_> {
             name: self.text(s, "name").or(base.map(|b| b.name.clone())).unwrap_or_else(|| "link".into()),
             efficiency: self.number(s, "efficiency").or(base.map(|b| b.efficiency)).unwrap_or(0.8),
             latency: self.number(s, "latency").map(Seconds).or(base.map(|b| b.latency)).unwrap_or(Seconds(3e-6)),
+            low_latency_share: self.number(s, "low_latency_share").or(base.map(|b| b.low_latency_share)).unwrap_or(0.55),
+            switched: self.flag(s, "switched").or(base.map(|b| b.switched)).unwrap_or(true),
+            in_switch_reduction: self.flag(s, "in_switch_reduction").or(base.map(|b| b.in_switch_reduction)).unwrap_or(false),
             bandwidth: bandwidth?,
         })
     }

@@ -70,7 +70,7 @@ impl fmt::Display for Seconds {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let s = self.0;
         match s.abs() {
-            a if a == 0.0 => f.write_str("0 s"),
+            0.0 => f.write_str("0 s"),
             a if a < 1e-3 => write!(f, "{:.1} µs", s * 1e6),
             a if a < 1.0 => write!(f, "{:.2} ms", s * 1e3),
             _ => write!(f, "{s:.2} s"),
