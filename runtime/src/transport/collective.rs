@@ -1,0 +1,255 @@
+//! Collectives with their layouts planned, and their arithmetic.
+//!
+//! All members of a group run the same program, so a buffer lies at the same offset of every member's arena; a member reads its peers directly.
+//! Elements are combined in the order of the members, whoever does it, so results repeat bit for bit and are the same on every member.
+//! Narrow floats are summed in `f32` and rounded once.
+
+use crate::arena::Place;
+use crate::element::{Element, Wide, reduces};
+use crate::strided::{StridedCopy, extent};
+use crate::with_element;
+use ir::op::Reducer;
+use ir::program::{CollectiveKind, Pieces, Program, Segment};
+use ir::{DType, Diagnostic};
+
+/// Elements that are combined at a time: the accumulator stays in the first cache.
+const BLOCK: usize = 512;
+
+/// Pieces of a buffer, with neighbouring dimensions merged; strides are in elements.
+#[derive(Clone, Debug)]
+struct Layout {
+    dims: Vec<(usize, usize)>,
+    run: usize,
+    peer: usize,
+    elements: usize,
+}
+
+impl Layout {
+    fn new(pieces: &Pieces) -> Layout {
+        let mut dims: Vec<(usize, usize)> = Vec::new();
+        for (&n, &s) in pieces.shape.iter().zip(&pieces.strides).filter(|(n, _)| **n != 1) {
+            match dims.last_mut() {
+                Some(last) if last.1 == (n * s) as usize => *last = (last.0 * n as usize, s as usize),
+                _ => dims.push((n as usize, s as usize)),
+            }
+        }
+        let run = match dims.last() {
+            Some(&(n, 1)) => {
+                dims.pop();
+                n
+            }
+            _ => 1,
+        };
+        Layout { dims, run, peer: pieces.peer_stride as usize, elements: pieces.shape.iter().product::<u64>() as usize }
+    }
+    /// Where the piece's element `index` (row-major) lies, and how many follow it contiguously.
+    #[inline]
+    fn locate(&self, index: usize) -> (usize, usize) {
+        let within = index % self.run;
+        let (mut rest, mut offset) = (index / self.run, within);
+        for &(n, s) in self.dims.iter().rev() {
+            offset += rest % n * s;
+            rest /= n;
+        }
+        (offset, self.run - within)
+    }
+}
+
+/// One buffer's part.
+#[derive(Clone, Debug)]
+struct Part {
+    input: Place,
+    output: Place,
+    give: Layout,
+    take: Layout,
+    copy: StridedCopy,
+}
+
+/// A prepared collective.
+#[derive(Clone, Debug)]
+pub struct Collective {
+    kind: CollectiveKind,
+    reducer: Reducer,
+    dtype: DType,
+    parts: Vec<Part>,
+    elements: usize,
+    /// What it is called in messages: `all-reduce of %51 (step.mlir:54)`.
+    pub label: String,
+}
+
+/// The name of a kind.
+pub fn kind_name(kind: CollectiveKind) -> &'static str {
+    match kind {
+        CollectiveKind::AllReduce => "all-reduce",
+        CollectiveKind::AllGather => "all-gather",
+        CollectiveKind::ReduceScatter => "reduce-scatter",
+        CollectiveKind::AllToAll => "all-to-all",
+    }
+}
+
+impl Collective {
+    /// Prepares a collective over `members` ranks.
+    ///
+    /// # Errors
+    /// `E0602` when its pieces do not fit its buffers, `E0604` when elements of the type cannot be combined so.
+    pub fn new(
+        program: &Program,
+        members: usize,
+        kind: CollectiveKind,
+        reducer: Reducer,
+        dtype: DType,
+        segments: &[Segment],
+        source: &str,
+    ) -> Result<Collective, Diagnostic> {
+        let label = format!("{} of {source}", kind_name(kind));
+        let wrong = |what: String| Diagnostic::input("E0602", format!("this plan is inconsistent: {what}")).with_note(format!("in {label}"));
+        let combines = matches!(kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter);
+        if combines && (!reduces(reducer, dtype) || reducer == Reducer::Replace) {
+            return Err(Diagnostic::input("E0604", format!("{dtype} cannot be combined by {reducer:?}")).with_note(format!("in {label}")));
+        }
+        let mut parts = Vec::new();
+        for s in segments {
+            let (Some(input), Some(output)) = (program.buffers.get(s.input), program.buffers.get(s.output)) else {
+                return Err(wrong("a segment has no buffer".into()));
+            };
+            if s.give.shape.len() != s.give.strides.len() || s.take.shape.len() != s.take.strides.len() {
+                return Err(wrong("a piece has another number of strides than dimensions".into()));
+            }
+            let (given, taken): (u64, u64) = (s.give.shape.iter().product(), s.take.shape.iter().product());
+            if given != taken || input.ty.dtype.bytes() != dtype.bytes() || output.ty.dtype.bytes() != dtype.bytes() {
+                return Err(wrong(format!("pieces of {given} and {taken} elements of {dtype} are exchanged from {} to {}", input.ty, output.ty)));
+            }
+            let (give_all, take_all) = match kind {
+                CollectiveKind::AllReduce => (false, false),
+                CollectiveKind::AllGather => (false, true),
+                CollectiveKind::ReduceScatter => (true, false),
+                CollectiveKind::AllToAll => (true, true),
+            };
+            for (pieces, all, buffer) in [(&s.give, give_all, input), (&s.take, take_all, output)] {
+                let last = if all { (members as u64 - 1) * pieces.peer_stride } else { 0 };
+                let reach = extent(&pieces.shape, pieces.strides.iter().map(|s| *s as i64)).map_or(0, |(_, high)| high as u64 + 1 + last);
+                if reach > buffer.ty.elements() {
+                    return Err(wrong(format!("a piece reaches element {reach} of a buffer of {}", buffer.ty)));
+                }
+            }
+            let (input, output) = (Place::of(input), Place::of(output));
+            let in_place = kind == CollectiveKind::AllReduce && input == output && s.give == s.take;
+            if !in_place && input.overlaps(&output) {
+                return Err(wrong("a collective's input and output share memory".into()));
+            }
+            let element = dtype.bytes() as usize;
+            // Where the shapes differ, both are read in row-major order, which the give's runs express only when they agree: walk as elements.
+            let (give, take) = (Layout::new(&s.give), Layout::new(&s.take));
+            let signed = |strides: &[u64]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
+            let copy = if s.give.shape == s.take.shape {
+                StridedCopy::new(&s.give.shape, &signed(&s.give.strides), &signed(&s.take.strides), element)
+            } else if give.dims.is_empty() && take.dims.is_empty() {
+                StridedCopy::new(&[given], &[1], &[1], element)
+            } else {
+                return Err(wrong(format!("pieces of shapes {:?} and {:?} are exchanged", s.give.shape, s.take.shape)));
+            };
+            let copy = copy.ok_or_else(|| wrong("a piece has too many dimensions".into()))?;
+            parts.push(Part { input, output, give, take, copy });
+        }
+        let elements = parts.iter().map(|p| p.give.elements).sum();
+        Ok(Collective { kind, reducer, dtype, parts, elements, label })
+    }
+
+    /// Does the share of member `me`, between the moment all members have arrived and the moment all have done theirs.
+    ///
+    /// # Safety
+    /// `bases` are the arenas of the members, in order, of the program this was prepared for; no member touches the buffers meanwhile but through this.
+    pub(super) unsafe fn work(&self, bases: &[*mut u8], me: usize, microbatch: u32) {
+        let element = self.dtype.bytes() as usize;
+        // SAFETY: offsets were checked against the buffers in `new`; members write disjoint elements: their share (all-reduce) or their own output.
+        unsafe {
+            match self.kind {
+                CollectiveKind::AllReduce => self.all_reduce(bases, me, microbatch),
+                CollectiveKind::ReduceScatter => {
+                    for p in &self.parts {
+                        let give = p.input.offset(microbatch) + me * p.give.peer * element;
+                        self.combine(p, bases, give, &bases[me..=me], p.output.offset(microbatch), 0, p.give.elements);
+                    }
+                }
+                CollectiveKind::AllGather | CollectiveKind::AllToAll => {
+                    for p in &self.parts {
+                        let piece = if self.kind == CollectiveKind::AllToAll { me * p.give.peer * element } else { 0 };
+                        // Members start at different peers, so that they do not all read the same memory first.
+                        for i in (me..bases.len()).chain(0..me) {
+                            let from = bases[i].add(p.input.offset(microbatch) + piece);
+                            p.copy.run(from, bases[me].add(p.output.offset(microbatch) + i * p.take.peer * element));
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// Combines this member's share of all elements and writes it to every member.
+    ///
+    /// # Safety
+    /// As [`Collective::work`].
+    unsafe fn all_reduce(&self, bases: &[*mut u8], me: usize, microbatch: u32) {
+        // Shares are whole cache lines, so that no two members write the same one.
+        let line = 64 / self.dtype.bytes().min(64) as usize;
+        let boundary = |i: usize| if i == bases.len() { self.elements } else { (self.elements * i / bases.len()).next_multiple_of(line).min(self.elements) };
+        let (start, end) = (boundary(me), boundary(me + 1));
+        let mut before = 0;
+        for p in &self.parts {
+            let (low, high) = (start.max(before), end.min(before + p.give.elements));
+            if low < high {
+                // SAFETY: as the caller vouches.
+                unsafe { self.combine(p, bases, p.input.offset(microbatch), bases, p.output.offset(microbatch), low - before, high - before) };
+            }
+            before += p.give.elements;
+        }
+    }
+
+    /// Combines elements `start..end` of a piece over all of `bases` and writes them to the same place under each of `targets`.
+    ///
+    /// # Safety
+    /// As [`Collective::work`]; offsets are in bytes.
+    #[allow(clippy::too_many_arguments, reason = "a range of one piece, from where, to where")]
+    unsafe fn combine(&self, p: &Part, bases: &[*mut u8], give: usize, targets: &[*mut u8], take: usize, start: usize, end: usize) {
+        with_element!(self.dtype, T => {
+            let mut block = [<T as Element>::Wide::default(); BLOCK];
+            let mut index = start;
+            while index < end {
+                let ((from, from_run), (to, to_run)) = (p.give.locate(index), p.take.locate(index));
+                let n = BLOCK.min(from_run).min(to_run).min(end - index);
+                let block = &mut block[..n];
+                // SAFETY: `locate` stays inside the pieces, which stay inside the buffers.
+                unsafe {
+                    let source = |base: *mut u8| std::slice::from_raw_parts(base.add(give).cast::<T>().add(from), n);
+                    for (x, y) in block.iter_mut().zip(source(bases[0])) {
+                        *x = y.widen();
+                    }
+                    for &base in &bases[1..] {
+                        fold::<T>(self.reducer, block, source(base));
+                    }
+                    for &base in targets {
+                        let target = base.add(take).cast::<T>().add(to);
+                        for (i, x) in block.iter().enumerate() {
+                            target.add(i).write(T::narrow(*x));
+                        }
+                    }
+                }
+                index += n;
+            }
+        }, otherwise ());
+    }
+}
+
+/// `block[i] = fold(block[i], with[i])`, with the reducer's match outside the loop.
+#[inline(always)]
+fn fold<T: Element>(reducer: Reducer, block: &mut [T::Wide], with: &[T]) {
+    macro_rules! each {
+        ($($r:ident),*) => {
+            match reducer {
+                $(Reducer::$r => for (x, y) in block.iter_mut().zip(with) { *x = T::Wide::fold(Reducer::$r, *x, y.widen()); },)*
+                Reducer::Replace | Reducer::General => {}
+            }
+        };
+    }
+    each!(Add, Mul, Max, Min, And, Or, Xor);
+}

@@ -1,0 +1,237 @@
+//! A worker executes one rank: its stage's program, expanded for its place in the mesh.
+//!
+//! Opening resolves every instruction once: computing is the device's, moving is the transport's, and before an instruction that may overwrite a message
+//! under way the transport settles what it writes. A step then walks the schedule's phases; per instruction it does a match and one call.
+
+use crate::arena::Place;
+use crate::binding::Block;
+use crate::device::{Device, Position, Region, Seat};
+use crate::tensor::Arguments;
+use crate::trace::{Event, Recorder, Stream};
+use crate::transport::collective::Collective;
+use crate::transport::{GroupId, Interrupted, LinkId, Transport, region};
+use ir::program::{Instruction, InstructionKind, Phase, Program, ScheduleKind, Step, steps};
+use ir::{Diagnostic, Diagnostics, Result};
+use std::sync::Arc;
+
+/// Who executes an instruction.
+enum Action {
+    Compute,
+    Send { link: LinkId, place: Place, peer: u32 },
+    Receive { link: LinkId, place: Place, peer: u32 },
+    Collective { group: GroupId, collective: Box<Collective> },
+}
+
+struct Prepared {
+    action: Action,
+    /// What it writes, when a message under way may lie there.
+    settles: Vec<Place>,
+}
+
+/// One rank.
+pub struct Worker {
+    seat: Seat,
+    device: Box<dyn Device>,
+    transport: Box<dyn Transport>,
+    arena: Region,
+    schedule: Vec<Step>,
+    phases: [Vec<Prepared>; 4],
+    inputs: Vec<Block>,
+    outputs: Vec<Block>,
+    staging: Vec<u8>,
+    recorder: Option<Recorder>,
+}
+
+/// What a worker needs to know of the plan beside its program.
+#[derive(Clone, Copy, Debug)]
+pub struct Pipeline<'a> {
+    /// All programs, for the ranks of other stages.
+    pub programs: &'a [Program],
+    /// The order of microbatches.
+    pub schedule: ScheduleKind,
+    /// How many.
+    pub microbatches: u32,
+}
+
+impl Worker {
+    /// Resolves every instruction of `program` for `seat`; to be called on the rank's thread, at the same time on all ranks.
+    ///
+    /// # Errors
+    /// What the transport refuses.
+    pub fn new(
+        pipeline: Pipeline<'_>,
+        program: &Program,
+        seat: Seat,
+        device: Box<dyn Device>,
+        mut transport: Box<dyn Transport>,
+        recorder: Option<Recorder>,
+    ) -> Result<Worker, Interrupted> {
+        let arena = device.arena();
+        transport.attach(arena)?;
+        let sent: Vec<Place> =
+            program.phases.iter().flatten().filter(|i| matches!(i.kind, InstructionKind::Send { .. })).flat_map(|i| Place::all(program, &i.reads)).collect();
+        let mut phases = [const { Vec::new() }; 4];
+        for phase in Phase::ALL {
+            for i in program.phase(phase) {
+                let prepared = prepare(pipeline, program, &seat, i, &sent, &mut *transport).map_err(|d| Interrupted::Here(Box::new(d)))?;
+                phases[phase as usize].push(prepared);
+            }
+        }
+        let stages = pipeline.programs.len() as u32;
+        let first = |d: Diagnostics| Interrupted::Here(Box::new(d.0.into_iter().next().expect("invariant: an error has a diagnostic")));
+        let blocks = |list: &[ir::program::Binding]| list.iter().map(|b| Block::new(program, b, &seat)).collect::<Result<Vec<_>>>();
+        let (inputs, outputs) = (blocks(&program.inputs).map_err(first)?, blocks(&program.outputs).map_err(first)?);
+        let longest = inputs.iter().map(Block::slot_bytes).max().unwrap_or(0);
+        Ok(Worker {
+            schedule: steps(pipeline.schedule, program.stage, stages, pipeline.microbatches).collect(),
+            seat,
+            device,
+            transport,
+            arena,
+            phases,
+            inputs,
+            outputs,
+            staging: vec![0; longest],
+            recorder,
+        })
+    }
+    /// Writes this rank's parts of some arguments.
+    pub fn bind(&mut self, arguments: &Arguments) {
+        let device = &mut self.device;
+        for block in &self.inputs {
+            if let Some(tensor) = arguments.get(&block.index) {
+                block.scatter(Some(&tensor.bytes), &mut self.staging, |offset, bytes| device.write(offset, bytes));
+            }
+        }
+    }
+    /// Writes zeros to this rank's parts of every argument that is not given.
+    pub fn clear_except(&mut self, arguments: &Arguments) {
+        let device = &mut self.device;
+        for block in self.inputs.iter().filter(|b| !arguments.contains_key(&b.index)) {
+            block.scatter(None, &mut self.staging, |offset, bytes| device.write(offset, bytes));
+        }
+    }
+    /// This rank's parts of the results (or, with `arguments`, of the arguments) that `wanted` names, with their number in the program's list.
+    pub fn collect(&self, arguments: bool, wanted: impl Fn(u32) -> bool) -> Vec<(usize, Vec<u8>)> {
+        let list = if arguments { &self.inputs } else { &self.outputs };
+        let wanted = list.iter().enumerate().filter(|(_, b)| b.owner && wanted(b.index));
+        wanted.map(|(i, b)| (i, b.collect(|offset, bytes| self.device.read(offset, bytes)))).collect()
+    }
+    /// Its parts of arguments and results, in the order of the program's lists.
+    pub fn blocks(&self) -> (Vec<Block>, Vec<Block>) {
+        (self.inputs.clone(), self.outputs.clone())
+    }
+    /// Executes one step.
+    ///
+    /// # Errors
+    /// When this rank or another fails; the first failure's reason is kept by the transport.
+    pub fn step(&mut self) -> Result<(), Interrupted> {
+        if self.recorder.is_some() {
+            self.walk::<true>()?
+        } else {
+            self.walk::<false>()?
+        }
+        self.transport.finish()
+    }
+    /// What was recorded so far.
+    pub fn recorded(&self) -> Vec<Event> {
+        self.recorder.as_ref().map(|r| r.events.clone()).unwrap_or_default()
+    }
+    /// Bytes held by device and transport beside the arena.
+    pub fn overhead_bytes(&self) -> usize {
+        self.device.scratch_bytes() + self.transport.staging_bytes() + self.staging.len()
+    }
+    /// Bytes of the arena.
+    pub fn arena_bytes(&self) -> usize {
+        self.arena.bytes
+    }
+    /// Its place in the stage.
+    pub fn seat(&self) -> &Seat {
+        &self.seat
+    }
+    /// Ends the run for everyone.
+    pub fn fail(&mut self, reason: Diagnostic) {
+        self.transport.fail(reason);
+    }
+
+    fn walk<const TRACE: bool>(&mut self) -> Result<(), Interrupted> {
+        for (number, step) in self.schedule.iter().enumerate() {
+            let m = step.microbatch;
+            for (i, prepared) in self.phases[step.phase as usize].iter().enumerate() {
+                let position = Position { phase: step.phase, instruction: i as u32, microbatch: m };
+                self.transport.at(position);
+                for place in &prepared.settles {
+                    self.transport.settle(region(self.arena, place, m))?;
+                }
+                let start = if TRACE { self.recorder.as_ref().map_or(0, Recorder::now) } else { 0 };
+                match &prepared.action {
+                    Action::Compute => self.device.execute(position).map_err(failed)?,
+                    Action::Send { link, place, .. } => self.transport.send(*link, region(self.arena, place, m))?,
+                    Action::Receive { link, place, .. } => self.transport.receive(*link, region(self.arena, place, m))?,
+                    Action::Collective { group, collective } => self.transport.collective(*group, collective, m)?,
+                }
+                if TRACE && let Some(recorder) = &mut self.recorder {
+                    let (stream, message) = match &prepared.action {
+                        Action::Compute => (Stream::Compute, None),
+                        Action::Send { link, peer, .. } | Action::Receive { link, peer, .. } => (Stream::Communication, Some((link.0, *peer))),
+                        Action::Collective { .. } => (Stream::Communication, None),
+                    };
+                    recorder.record(position, stream, message, start);
+                }
+            }
+            if TRACE && let Some(recorder) = &mut self.recorder {
+                recorder.moment(number as u32);
+            }
+        }
+        Ok(())
+    }
+}
+
+fn failed(d: Diagnostics) -> Interrupted {
+    Interrupted::Here(Box::new(d.0.into_iter().next().expect("invariant: an error has a diagnostic")))
+}
+
+fn prepare(
+    pipeline: Pipeline<'_>,
+    program: &Program,
+    seat: &Seat,
+    instruction: &Instruction,
+    sent: &[Place],
+    transport: &mut dyn Transport,
+) -> Result<Prepared, Diagnostic> {
+    let wrong = |what: &str| Diagnostic::input("E0602", format!("this plan is inconsistent: {what}")).with_note(format!("in {}", instruction.source));
+    let peer = |stage: ir::program::StageId| {
+        let other = pipeline.programs.iter().find(|p| p.stage == stage).ok_or_else(|| wrong("a message goes to a stage that is not there"))?;
+        Ok::<u32, Diagnostic>(other.first_rank + seat.device)
+    };
+    let first = |list: &[ir::program::BufferId]| list.first().map(|b| Place::of(&program.buffers[*b])).ok_or_else(|| wrong("a message has no buffer"));
+    let mut written = Place::all(program, &instruction.writes);
+    let action = match &instruction.kind {
+        InstructionKind::Send { to, channel } => {
+            let peer = peer(*to)?;
+            Action::Send { link: transport.link(peer, *channel, true)?, place: first(&instruction.reads)?, peer }
+        }
+        InstructionKind::Receive { from, channel } => {
+            let peer = peer(*from)?;
+            Action::Receive { link: transport.link(peer, *channel, false)?, place: first(&instruction.writes)?, peer }
+        }
+        InstructionKind::Collective { kind, axes, reducer, dtype, segments } => {
+            let ranks = seat.group(&program.mesh, program.first_rank, axes);
+            written.extend(segments.iter().map(|s| Place::of(&program.buffers[s.output])));
+            let collective = Collective::new(program, ranks.len(), *kind, *reducer, *dtype, segments, &instruction.source)?;
+            Action::Collective { group: transport.group(&ranks)?, collective: Box::new(collective) }
+        }
+        _ => Action::Compute,
+    };
+    written.retain(|w| sent.iter().any(|s| s.overlaps(w)));
+    Ok(Prepared { action, settles: written })
+}
+
+/// The program of a rank and its device number there.
+pub fn program_of(programs: &[Program], rank: u32) -> Option<(&Program, u32)> {
+    let program = programs.iter().find(|p| (p.first_rank..p.first_rank + p.mesh.devices()).contains(&rank))?;
+    Some((program, rank - program.first_rank))
+}
+
+/// Programs shared by the threads of a process.
+pub type Programs = Arc<[Program]>;
