@@ -1,2 +1,19 @@
-//! The `shardwright` command.
-fn main() {}
+//! The `shardwright` command: one file a subcommand, each a struct of arguments and a function that returns diagnostics.
+//!
+//! Exit codes: 0 done; 1 no feasible plan, or the run failed; 2 the command line or an input file is wrong. Output that nobody reads any more ends it with 0.
+
+mod cli;
+mod diagnostics;
+mod run;
+
+use clap::Parser;
+use std::process::ExitCode;
+
+fn main() -> ExitCode {
+    let cli = cli::Cli::parse();
+    let terminal = diagnostics::Terminal::new(cli.json, cli.quiet);
+    match cli.command.run(&terminal) {
+        Ok(code) => code,
+        Err(failed) => terminal.failure(&failed),
+    }
+}

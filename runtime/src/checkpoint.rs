@@ -183,6 +183,16 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     })
 }
 
+/// Finds out early whether a file could be written, so that no steps are lost to a wrong path.
+///
+/// # Errors
+/// `E0633` when not.
+pub fn check_writable(path: &Path) -> Result<()> {
+    let temporary = temporary_name(path);
+    let tried = if path.is_dir() { Err(std::io::Error::from(std::io::ErrorKind::IsADirectory)) } else { File::create(&temporary).map(drop) };
+    tried.and_then(|()| std::fs::remove_file(&temporary)).map_err(|e| Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())).into())
+}
+
 fn temporary_name(path: &Path) -> PathBuf {
     let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     path.with_file_name(format!(".{name}.{}.part", std::process::id()))

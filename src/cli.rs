@@ -1,0 +1,35 @@
+//! The command line: global flags and the list of subcommands.
+
+use crate::diagnostics::Terminal;
+use std::process::ExitCode;
+
+/// Plans, runs, shows and checks parallel training steps.
+#[derive(Debug, clap::Parser)]
+#[command(name = "shardwright", version, max_term_width = 110)]
+#[command(after_help = "Exit codes: 0 done; 1 no feasible plan, or the run failed; 2 the command line or an input file is wrong.")]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+    /// Print results as JSON, one object a line.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print errors and results only.
+    #[arg(long, short, global = true)]
+    pub(crate) quiet: bool,
+}
+
+/// What can be done.
+#[derive(Debug, clap::Subcommand)]
+pub(crate) enum Command {
+    /// Execute a plan.
+    Run(crate::run::Args),
+}
+
+impl Command {
+    /// Does it.
+    pub(crate) fn run(&self, terminal: &Terminal) -> ir::Result<ExitCode> {
+        match self {
+            Command::Run(args) => crate::run::command(args, terminal),
+        }
+    }
+}
