@@ -9,6 +9,7 @@ pub mod float8;
 pub mod graph;
 pub mod id;
 pub mod infer;
+pub mod interp;
 pub mod kernel;
 pub mod literal;
 pub mod op;
