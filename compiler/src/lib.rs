@@ -2,5 +2,6 @@
 
 pub mod batch;
 pub mod canonical;
+pub mod import;
 pub mod memory;
 pub mod schedule;

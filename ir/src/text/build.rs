@@ -346,7 +346,7 @@ impl<'a> Parser<'a> {
             match self.report.notes.iter_mut().find(|n| n.message == text) {
                 Some(_) => {}
                 None => {
-                    let note = Diagnostic::note("N0101", text).at(self.report.span(raw.at, raw.length()));
+                    let note = Diagnostic::note("N0110", text).at(self.report.span(raw.at, raw.length()));
                     self.report.notes.push(note);
                 }
             }
