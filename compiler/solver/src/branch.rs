@@ -4,9 +4,9 @@
 //! removed; then one variable is split, its strategies in order of their bounds. The search is complete: when it
 //! ends within its budget the incumbent is optimal, or, without an incumbent, nothing is feasible.
 
-use crate::elimination::Plan;
-use crate::lagrange::{Dual, Prices};
+use crate::lagrange::{Ascent, Climb, Dual, Multipliers};
 use crate::model::Model;
+use crate::relaxation::Relaxation;
 
 /// How a search ended.
 #[derive(Debug, Clone)]
@@ -38,14 +38,14 @@ pub(crate) struct Search<'m, 'f> {
 }
 
 impl<'m, 'f> Search<'m, 'f> {
-    pub(crate) fn new(model: &'m Model, plan: &'m Plan, below: i64, budget: u64, stop: &'f dyn Fn() -> bool) -> Self {
+    pub(crate) fn new(model: &'m Model, relaxation: &'m Relaxation, below: i64, budget: u64, stop: &'f dyn Fn() -> bool) -> Self {
         let grain = if model.unit.exact() { 1i128 << model.unit.up } else { 1 };
-        Search { dual: Dual::new(model, plan), below, grain, best: None, branches: 0, budget, halted: false, open: None, stop }
+        Search { dual: Dual::new(model, relaxation), below, grain, best: None, branches: 0, budget, halted: false, open: None, stop }
     }
 
     /// Runs from these prices.
-    pub(crate) fn run(mut self, mut prices: Prices, steps: u32) -> Searched {
-        let bound = self.node(&mut prices, steps, 0);
+    pub(crate) fn run(mut self, mut at: Multipliers, steps: u32) -> Searched {
+        let bound = self.node(&mut at, steps, 0);
         let ceiling = i128::from(self.below);
         let bound = match self.open {
             Some(open) => open.min(ceiling),
@@ -71,26 +71,28 @@ impl<'m, 'f> Search<'m, 'f> {
     }
 
     /// Gives a bound on the subtree, or `None` when it is empty.
-    fn node(&mut self, prices: &mut Prices, steps: u32, depth: u32) -> Option<i128> {
+    fn node(&mut self, at: &mut Multipliers, steps: u32, depth: u32) -> Option<i128> {
         self.branches += 1;
         let mut found: Vec<Vec<u32>> = Vec::new();
         let worth = self.worth();
         let budget = self.budget.saturating_sub(self.dual.work);
         let target = worth + worth / 64 + 1;
-        let bound = self.dual.climb(prices, steps, target, worth, budget, &mut |relaxed| {
-            if relaxed.excess.iter().all(|&e| e <= 0) {
+        let mut ascent = Ascent::new(std::mem::take(at), 8);
+        let bound = self.dual.climb(&mut ascent, Climb { steps, target, stop: worth, budget }, &mut |relaxed| {
+            if relaxed.excess.iter().all(|&e| e < 1e-6) {
                 found.push(relaxed.choice.clone());
             }
         })?;
+        *at = ascent.at;
         for choice in &found {
             self.offer(choice);
         }
         if bound > self.worth() {
             return Some(bound);
         }
-        let relaxed = self.dual.evaluate(prices);
+        let relaxed = self.dual.evaluate(at);
         self.offer(&relaxed.choice);
-        let marginals = self.dual.marginals(prices);
+        let marginals = self.dual.marginals(at);
         let worth = self.worth();
         let mut removed: Vec<(usize, usize, f64)> = Vec::new();
         let mut split: Option<(usize, usize, f64)> = None;
@@ -111,7 +113,8 @@ impl<'m, 'f> Search<'m, 'f> {
                 }
             }
             // The split that raises the bounds of its children most, for its number of children.
-            let merit = (sum + 1.0) / (left as f64 * left as f64);
+            let apart = if self.dual.disagrees(n) { 16.0 } else { 1.0 };
+            let merit = apart * (sum + 1.0) / (left as f64 * left as f64);
             if left > 1 && split.is_none_or(|(_, _, b)| merit > b) {
                 split = Some((n, left, merit));
             }
@@ -120,7 +123,7 @@ impl<'m, 'f> Search<'m, 'f> {
             _ if bound > worth => Some(bound),
             None => {
                 // At most one strategy is left everywhere: it is decided.
-                let relaxed = self.dual.evaluate(prices);
+                let relaxed = self.dual.evaluate(at);
                 if relaxed.bound.is_some() {
                     self.offer(&relaxed.choice);
                 }
@@ -131,7 +134,7 @@ impl<'m, 'f> Search<'m, 'f> {
                 self.open = Some(self.open.map_or(bound, |o| o.min(bound)));
                 Some(bound)
             }
-            Some((n, _, _)) => Some(self.split(n, &marginals[n], prices, depth)),
+            Some((n, _, _)) => Some(self.split(n, &marginals[n], at, depth)),
         };
         for (n, s, old) in removed {
             self.dual.domain[n][s] = old;
@@ -139,7 +142,7 @@ impl<'m, 'f> Search<'m, 'f> {
         result
     }
 
-    fn split(&mut self, n: usize, marginals: &[f64], prices: &Prices, depth: u32) -> i128 {
+    fn split(&mut self, n: usize, marginals: &[f64], at: &Multipliers, depth: u32) -> i128 {
         let whole = self.dual.domain[n].clone();
         let mut order: Vec<usize> = (0..whole.len()).filter(|&s| whole[s].is_finite()).collect();
         order.sort_by(|&a, &b| marginals[a].total_cmp(&marginals[b]).then(a.cmp(&b)));
@@ -151,8 +154,8 @@ impl<'m, 'f> Search<'m, 'f> {
             for (t, c) in self.dual.domain[n].iter_mut().enumerate() {
                 *c = if t == s { whole[s] } else { f64::INFINITY };
             }
-            let mut at = prices.clone();
-            if let Some(bound) = self.node(&mut at, 12, depth + 1) {
+            let mut below = at.clone();
+            if let Some(bound) = self.node(&mut below, 12, depth + 1) {
                 least = Some(least.map_or(bound, |l| l.min(bound)));
             }
         }

@@ -1,125 +1,293 @@
-//! Memory multipliers: one nonnegative price per moment turns limits into node costs.
+//! Multipliers: a nonnegative price per moment turns limits into node costs, and agreement multipliers hold the
+//! copies of split nodes together.
 //!
-//! For prices `p` the minimum over all choices of `cost + p·usage`, less `p·limit`, is a bound on the optimum. The
-//! minimum comes from an exact [`Plan`]. Prices are integers in units of 2^-20 internal cost, node penalties are
-//! rounded down and the price of the limits up, so every bound is proven, not approximate.
+//! For prices `p` the minimum over all choices of `cost + p·usage`, less `p·limit`, is a bound on the optimum; the
+//! minimum, or a bound on it, comes from a [`Relaxation`]. Prices are integers in units of 2^-20 internal cost, node
+//! penalties are rounded down and the price of the limits up, agreement multipliers are whole and sum to zero, so
+//! every bound is proven, not approximate.
 
-use crate::elimination::{Plan, Tables, to_entry};
+use crate::elimination::{Tables, to_entry};
 use crate::model::Model;
+use crate::relaxation::Relaxation;
 
 /// Fraction bits of a price.
 const PRICE_BITS: u32 = 20;
 
-/// Prices, one a moment.
-pub(crate) type Prices = Vec<i64>;
+/// All multipliers of a relaxation.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Multipliers {
+    /// One a moment.
+    pub prices: Vec<i64>,
+    /// For each split node (in the relaxation's order) and copy, one a strategy.
+    pub agreement: Vec<Vec<Vec<f64>>>,
+}
+
+impl Multipliers {
+    pub(crate) fn zero(model: &Model, relaxation: &Relaxation) -> Multipliers {
+        let of = |&v: &u32| vec![vec![0.0; model.size(v as usize)]; relaxation.copies[v as usize].len()];
+        Multipliers { prices: vec![0; model.limits.len()], agreement: relaxation.split.iter().map(of).collect() }
+    }
+}
 
 /// One evaluation: the bound, what attains it, and by how much that exceeds each limit.
 #[derive(Debug, Clone)]
 pub(crate) struct Relaxed {
     /// Proven internal bound; `None` when everything is forbidden.
     pub bound: Option<i128>,
+    /// The choice, split nodes by their copies' majority.
     pub choice: Vec<u32>,
-    pub excess: Vec<i64>,
+    /// Usage less limit, averaged over copies.
+    pub excess: Vec<f64>,
+    /// All copies agree.
+    pub agrees: bool,
 }
 
-/// A model with its plan and restricted domains.
+/// How far to climb.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Climb {
+    pub steps: u32,
+    /// What the bound is expected to reach.
+    pub target: i128,
+    /// Enough once the bound exceeds this.
+    pub stop: i128,
+    pub budget: u64,
+}
+
+/// A model with its relaxation and restricted domains.
 pub(crate) struct Dual<'m> {
     pub model: &'m Model,
-    pub plan: &'m Plan,
-    pub tables: Tables,
+    pub relaxation: &'m Relaxation,
+    tables: Tables,
     /// Node costs, `INFINITY` where a strategy is out.
     pub domain: Vec<Vec<f64>>,
     priced: Vec<Vec<f64>>,
+    /// Costs of the copies.
+    shared: Vec<Vec<f64>>,
+    copy_choice: Vec<u32>,
     pub work: u64,
 }
 
 impl<'m> Dual<'m> {
-    pub(crate) fn new(model: &'m Model, plan: &'m Plan) -> Dual<'m> {
+    pub(crate) fn new(model: &'m Model, relaxation: &'m Relaxation) -> Dual<'m> {
         let domain: Vec<Vec<f64>> = model.costs.iter().map(|c| c.iter().map(|&x| to_entry(x)).collect()).collect();
-        Dual { model, plan, tables: Tables::default(), priced: domain.clone(), domain, work: 0 }
+        let shared = relaxation.sizes.iter().map(|&s| vec![0.0; s]).collect();
+        let copy_choice = vec![0; relaxation.sizes.len()];
+        Dual { model, relaxation, tables: Tables::default(), priced: domain.clone(), domain, shared, copy_choice, work: 0 }
     }
 
-    /// Adds the price of each strategy's usage to the node costs.
-    fn price(&mut self, prices: &[i64]) {
+    /// Adds the price of each strategy's usage to the node costs and shares them out to the copies.
+    fn price(&mut self, at: &Multipliers) {
         for (to, from) in self.priced.iter_mut().zip(&self.domain) {
             to.copy_from_slice(from);
         }
-        add_prices(self.model, prices, &mut self.priced);
-    }
-
-    /// Evaluates the bound at these prices.
-    pub(crate) fn evaluate(&mut self, prices: &[i64]) -> Relaxed {
-        self.price(prices);
-        self.work += self.plan.work;
-        let least = self.plan.forward(&self.priced, &mut self.tables);
-        let mut choice = vec![0; self.model.costs.len()];
-        if !least.is_finite() {
-            return Relaxed { bound: None, choice, excess: Vec::new() };
+        add_prices(self.model, &at.prices, &mut self.priced);
+        for (v, copies) in self.relaxation.copies.iter().enumerate() {
+            if let [only] = copies[..] {
+                self.shared[only as usize].copy_from_slice(&self.priced[v]);
+            }
         }
-        self.plan.backward(&self.priced, &self.tables, &mut choice);
-        let excess = self.model.usage(&choice).iter().zip(&self.model.limits).map(|(u, l)| u - l).collect();
-        Relaxed { bound: Some(least as i128 - limits_price(self.model, prices)), choice, excess }
+        for (&v, agreement) in self.relaxation.split.iter().zip(&at.agreement) {
+            let copies = &self.relaxation.copies[v as usize];
+            for (&c, extra) in copies.iter().zip(agreement) {
+                for ((to, &cost), &e) in self.shared[c as usize].iter_mut().zip(&self.priced[v as usize]).zip(extra) {
+                    *to = (cost / copies.len() as f64).floor() + e;
+                }
+            }
+        }
     }
 
-    /// For every strategy, a proven bound on the choices that contain it. The last evaluation must be at `prices`.
-    pub(crate) fn marginals(&mut self, prices: &[i64]) -> Vec<Vec<f64>> {
-        self.work += 2 * self.plan.work;
-        let shift = limits_price(self.model, prices) as f64;
-        let mut out = self.plan.marginals(&self.priced, &self.tables);
-        out.iter_mut().flatten().for_each(|x| *x -= shift);
-        out
+    /// Evaluates the bound at these multipliers.
+    pub(crate) fn evaluate(&mut self, at: &Multipliers) -> Relaxed {
+        self.price(at);
+        self.work += self.relaxation.plan.work;
+        let least = self.relaxation.plan.forward(&self.shared, &mut self.tables);
+        let mut relaxed = Relaxed { bound: None, choice: vec![0; self.model.costs.len()], excess: Vec::new(), agrees: true };
+        if !least.is_finite() {
+            return relaxed;
+        }
+        self.relaxation.plan.backward(&self.shared, &self.tables, &mut self.copy_choice);
+        for (v, copies) in self.relaxation.copies.iter().enumerate() {
+            relaxed.choice[v] = self.copy_choice[copies[0] as usize];
+        }
+        for &v in &self.relaxation.split {
+            let copies = &self.relaxation.copies[v as usize];
+            let mut votes = vec![0u32; self.model.size(v as usize)];
+            copies.iter().for_each(|&c| votes[self.copy_choice[c as usize] as usize] += 1);
+            let (s, &most) = votes.iter().enumerate().max_by_key(|&(s, &n)| (n, std::cmp::Reverse(s))).unwrap_or((0, &0));
+            relaxed.choice[v as usize] = s as u32;
+            relaxed.agrees &= most as usize == copies.len();
+        }
+        relaxed.excess = self.excess();
+        relaxed.bound = Some(least as i128 - limits_price(self.model, &at.prices));
+        relaxed
     }
 
-    /// Climbs from `prices` for at most `steps` evaluations, towards `target`; stops once the bound exceeds `stop`.
-    ///
-    /// Every relaxed choice is shown to `seen`. Gives the best bound and its prices, which replace `prices`.
-    pub(crate) fn climb(&mut self, prices: &mut Prices, steps: u32, target: i128, stop: i128, budget: u64, seen: &mut dyn FnMut(&Relaxed)) -> Option<i128> {
+    /// Whether the copies of a node took different strategies in the last evaluation.
+    pub(crate) fn disagrees(&self, v: usize) -> bool {
+        let copies = &self.relaxation.copies[v];
+        copies.iter().any(|&c| self.copy_choice[c as usize] != self.copy_choice[copies[0] as usize])
+    }
+
+    /// Usage less limit at every moment, each copy of a node counting for its share.
+    fn excess(&self) -> Vec<f64> {
+        let mut level = vec![0f64; self.model.limits.len() + 1];
+        for row in &self.model.rows {
+            let copies = &self.relaxation.copies[row.node as usize];
+            let used: i64 = copies.iter().map(|&c| row.usage[self.copy_choice[c as usize] as usize]).sum();
+            let used = used as f64 / copies.len() as f64;
+            level[row.lo as usize] += used;
+            level[row.hi as usize] -= used;
+        }
+        level.pop();
+        let mut sum = 0.0;
+        for (v, &limit) in level.iter_mut().zip(&self.model.limits) {
+            sum += *v;
+            *v = sum - limit as f64;
+        }
+        level
+    }
+
+    /// For every strategy, a proven bound on the choices that contain it. The last evaluation must be at `at`.
+    pub(crate) fn marginals(&mut self, at: &Multipliers) -> Vec<Vec<f64>> {
+        self.work += 2 * self.relaxation.plan.work;
+        let shift = limits_price(self.model, &at.prices) as f64;
+        let out = self.relaxation.plan.marginals(&self.shared, &self.tables);
+        let strongest = |(v, copies): (usize, &Vec<u32>)| -> Vec<f64> {
+            let best = |s: usize| copies.iter().map(|&c| out[c as usize][s]).fold(f64::NEG_INFINITY, f64::max);
+            (0..self.model.size(v)).map(|s| best(s) - shift).collect()
+        };
+        self.relaxation.copies.iter().enumerate().map(strongest).collect()
+    }
+
+    /// Climbs. Every relaxed choice is shown to `seen`. `None` when everything is forbidden.
+    pub(crate) fn climb(&mut self, ascent: &mut Ascent, climb: Climb, seen: &mut dyn FnMut(&Relaxed)) -> Option<i128> {
         let spent = self.work;
-        let mut at = prices.clone();
-        let mut best: Option<i128> = None;
-        let mut direction = vec![0f64; at.len()];
-        let mut step = 1.0f64;
-        let mut stale = 0;
-        for _ in 0..steps {
-            let relaxed = self.evaluate(&at);
+        for _ in 0..climb.steps {
+            if ascent.over || self.work - spent > climb.budget {
+                break;
+            }
+            let relaxed = self.evaluate(&ascent.current);
             let bound = relaxed.bound?;
             seen(&relaxed);
-            if best.is_none_or(|b| bound > b) {
-                if best.is_none_or(|b| bound - b > (b.abs() >> 14)) {
-                    stale = 0;
-                }
-                best = Some(bound);
-                prices.clone_from(&at);
-            }
-            stale += 1;
-            if stale > 8 {
-                step *= 0.5;
-                stale = 0;
-            }
-            let violated = relaxed.excess.iter().any(|&e| e > 0);
-            let tight = relaxed.excess.iter().zip(&at).all(|(&e, &p)| p == 0 || e == 0);
-            if best.is_some_and(|b| b > stop) || (!violated && tight) || self.work - spent > budget || step < 1e-3 {
+            ascent.judge(bound, climb.target);
+            // A tolerance below half a byte: excesses are averages over copies.
+            let settled = relaxed.excess.iter().zip(&ascent.current.prices).all(|(&e, &p)| e < 1e-6 && (p == 0 || e > -1e-6));
+            if ascent.best.is_some_and(|b| b > climb.stop) {
                 break;
             }
-            for ((d, &e), &p) in direction.iter_mut().zip(&relaxed.excess).zip(&at) {
-                let g = if p == 0 && e < 0 { 0.0 } else { e as f64 };
-                *d = 0.3 * *d + 0.7 * g;
-                if p == 0 && *d < 0.0 {
-                    *d = 0.0;
-                }
-            }
-            let norm: f64 = direction.iter().map(|d| d * d).sum();
-            if norm == 0.0 {
+            ascent.direction.turn(self, &ascent.current, &relaxed);
+            let norm = ascent.direction.norm();
+            if (settled && relaxed.agrees) || norm == 0.0 {
+                ascent.over = true;
                 break;
             }
-            let ahead = ((target - bound) as f64).max(1.0);
-            let scale = step * ahead / norm * f64::from(1u32 << PRICE_BITS);
-            let most = 1i64 << 56;
-            for (p, d) in at.iter_mut().zip(&direction) {
-                *p = (*p).saturating_add((scale * d) as i64).clamp(0, most / self.model.limits.len().max(1) as i64);
+            let ahead = ((climb.target - bound) as f64).max(1.0);
+            ascent.direction.walk(self.model, &mut ascent.current, ascent.step * ahead / norm);
+        }
+        ascent.best
+    }
+}
+
+/// A climb under way: it can be left and taken up again.
+#[derive(Debug, Clone)]
+pub(crate) struct Ascent {
+    /// The best multipliers so far.
+    pub at: Multipliers,
+    /// The bound there.
+    pub best: Option<i128>,
+    /// Steps have become too small, or the bound is attained.
+    pub over: bool,
+    current: Multipliers,
+    direction: Direction,
+    step: f64,
+    stale: u32,
+    patience: u32,
+}
+
+impl Ascent {
+    pub(crate) fn new(at: Multipliers, patience: u32) -> Ascent {
+        let direction = Direction::zero(&at);
+        Ascent { current: at.clone(), at, best: None, over: false, direction, step: 1.0, stale: 0, patience }
+    }
+
+    fn judge(&mut self, bound: i128, target: i128) {
+        if self.best.is_none_or(|b| bound > b) {
+            if self.best.is_none_or(|b| bound - b > (target - b).abs() >> 9) {
+                self.stale = 0;
+            }
+            self.best = Some(bound);
+            self.at.clone_from(&self.current);
+        }
+        self.stale += 1;
+        if self.stale > self.patience {
+            self.step *= 0.5;
+            self.stale = 0;
+            self.over |= self.step < 1e-3;
+        }
+    }
+}
+
+/// A deflected subgradient, in units where a price is worth its limit.
+#[derive(Debug, Clone)]
+struct Direction {
+    prices: Vec<f64>,
+    agreement: Vec<Vec<Vec<f64>>>,
+}
+
+/// How much of the old direction is kept.
+const MEMORY: f64 = 0.3;
+
+impl Direction {
+    fn zero(at: &Multipliers) -> Direction {
+        let agreement = at.agreement.iter().map(|copies| copies.iter().map(|c| vec![0.0; c.len()]).collect()).collect();
+        Direction { prices: vec![0.0; at.prices.len()], agreement }
+    }
+
+    fn turn(&mut self, dual: &Dual, at: &Multipliers, relaxed: &Relaxed) {
+        for (k, d) in self.prices.iter_mut().enumerate() {
+            let e = relaxed.excess[k] / dual.model.limits[k].max(1) as f64;
+            let g = if at.prices[k] == 0 && e < 0.0 { 0.0 } else { e };
+            *d = MEMORY * *d + (1.0 - MEMORY) * g;
+            if at.prices[k] == 0 && *d < 0.0 {
+                *d = 0.0;
             }
         }
-        best
+        for (&v, copies) in dual.relaxation.split.iter().zip(&mut self.agreement) {
+            let ids = &dual.relaxation.copies[v as usize];
+            let share = 1.0 / ids.len() as f64;
+            copies.iter_mut().flatten().for_each(|d| *d *= MEMORY);
+            for (k, &c) in ids.iter().enumerate() {
+                let s = dual.copy_choice[c as usize] as usize;
+                copies.iter_mut().for_each(|other| other[s] -= (1.0 - MEMORY) * share);
+                copies[k][s] += 1.0 - MEMORY;
+            }
+        }
+    }
+
+    fn norm(&self) -> f64 {
+        let agreement: f64 = self.agreement.iter().flatten().flatten().map(|d| d * d).sum();
+        self.prices.iter().map(|d| d * d).sum::<f64>() + agreement
+    }
+
+    fn walk(&self, model: &Model, at: &mut Multipliers, scale: f64) {
+        let most = (1i64 << 56) / model.limits.len().max(1) as i64;
+        for ((p, d), &limit) in at.prices.iter_mut().zip(&self.prices).zip(&model.limits) {
+            let more = scale * d / limit.max(1) as f64 * f64::from(1u32 << PRICE_BITS);
+            *p = p.saturating_add(more as i64).clamp(0, most);
+        }
+        for (copies, directions) in at.agreement.iter_mut().zip(&self.agreement) {
+            let strategies = directions[0].len();
+            for s in 0..strategies {
+                // Whole steps that sum to zero: the first copy takes the rest.
+                let mut rest = 0.0;
+                for (to, d) in copies.iter_mut().zip(directions).skip(1) {
+                    let more = (scale * d[s]).round();
+                    to[s] += more;
+                    rest += more;
+                }
+                copies[0][s] -= rest;
+            }
+        }
     }
 }
 

@@ -20,17 +20,25 @@
 //! ```
 
 mod branch;
+pub mod contest;
 mod elimination;
 mod highs;
 mod infeasible;
 mod lagrange;
 mod model;
 mod moments;
+mod neighbourhood;
 mod outcome;
+mod portfolio;
 mod problem;
+mod random;
 mod reduce;
+mod region;
+mod relaxation;
 mod solve;
+mod splitting;
 mod state;
+mod worker;
 
 pub use outcome::{Core, Options, Outcome, Progress, Solution, Stats, Status};
 pub use problem::{Edge, INFINITE, Node, Problem, ProblemError, Usage};

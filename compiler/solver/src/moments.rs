@@ -7,6 +7,8 @@ use crate::model::Row;
 
 /// What a tightening pass found.
 pub(crate) struct Tightened {
+    /// For each moment that is left, its number before.
+    pub kept: Vec<u32>,
     /// A moment whose limit cannot hold, numbered as before.
     pub broken: Option<u32>,
 }
@@ -43,9 +45,9 @@ pub(crate) fn tighten(rows: &mut Vec<Row>, limits: &mut Vec<i64>, alive: &dyn Fn
     }
     let mut keep = Vec::new();
     renumber(rows, limits, &mut keep, &binding);
-    implied(rows, limits);
+    let kept = implied(rows, limits).into_iter().map(|t| keep[t as usize]).collect();
     merge(rows);
-    Tightened { broken }
+    Tightened { kept, broken }
 }
 
 fn renumber(rows: &mut Vec<Row>, limits: &mut Vec<i64>, keep: &mut Vec<u32>, wanted: &[bool]) {
@@ -66,8 +68,8 @@ fn renumber(rows: &mut Vec<Row>, limits: &mut Vec<i64>, keep: &mut Vec<u32>, wan
     *limits = keep.iter().map(|&t| limits[t as usize]).collect();
 }
 
-/// Drops moments implied by another.
-fn implied(rows: &mut Vec<Row>, limits: &mut Vec<i64>) {
+/// Drops moments implied by another; gives the numbers of the rest.
+fn implied(rows: &mut Vec<Row>, limits: &mut Vec<i64>) -> Vec<u32> {
     let moments = limits.len();
     let mut starts = vec![false; moments + 1];
     let mut ends = vec![false; moments + 1];
@@ -104,6 +106,7 @@ fn implied(rows: &mut Vec<Row>, limits: &mut Vec<i64>) {
     }
     let mut keep = Vec::new();
     renumber(rows, limits, &mut keep, &wanted);
+    keep
 }
 
 /// Makes the rows of a node disjoint, adding up where they overlap, and joins equal ones that follow each other.

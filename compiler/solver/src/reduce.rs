@@ -18,6 +18,8 @@ pub(crate) struct Reduced {
     names: Vec<(u32, Vec<u32>)>,
     steps: Vec<Step>,
     nodes: usize,
+    /// Original moment of each model moment.
+    pub moments: Vec<u32>,
     pub stats: Stats,
 }
 
@@ -49,6 +51,8 @@ struct Reducer {
     touching: Vec<Vec<u32>>,
     rows: Vec<Row>,
     limits: Vec<i64>,
+    /// Original moment of each one left.
+    moments: Vec<u32>,
     rows_of: Vec<Vec<u32>>,
     queue: Vec<u32>,
     queued: Vec<bool>,
@@ -69,6 +73,7 @@ pub(crate) fn reduce(model: &Model) -> Result<Reduced, Contradiction> {
         touching: vec![Vec::new(); nodes],
         rows: model.rows.clone(),
         limits: model.limits.clone(),
+        moments: (0..model.limits.len() as u32).collect(),
         rows_of: vec![Vec::new(); nodes],
         queue: Vec::new(),
         queued: vec![false; nodes],
@@ -186,6 +191,7 @@ impl Reducer {
         if found.broken.is_some() {
             return Err(Contradiction);
         }
+        self.moments = found.kept.iter().map(|&t| self.moments[t as usize]).collect();
         for list in &mut self.rows_of {
             list.clear();
         }
@@ -517,7 +523,7 @@ impl Reducer {
             core.costs.push(vec![self.base]);
             names.push((u32::MAX, vec![0]));
         }
-        Reduced { model: core, names, steps: self.steps, nodes: model.costs.len(), stats: self.stats }
+        Reduced { model: core, names, steps: self.steps, nodes: model.costs.len(), moments: self.moments, stats: self.stats }
     }
 }
 

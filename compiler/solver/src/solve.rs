@@ -1,16 +1,22 @@
-//! The pipeline: reduce, eliminate exactly where that is narrow, price the memory, branch, hand the rest to HiGHS.
+//! The pipeline: reduce, eliminate exactly where that is narrow, price the memory and branch; where it is wide, or
+//! that does not end, run the portfolio, and start over whenever bounds have removed enough.
+//!
+//! Every choice that leaves this module was evaluated on the caller's problem, in 128 bits.
 
+use std::sync::Mutex;
 use std::time::Instant;
 
-use crate::branch::{Search, Searched};
-use crate::elimination::{Plan, Width};
+use crate::branch::Search;
+use crate::elimination::Width;
 use crate::highs::{self, Effort};
 use crate::infeasible;
-use crate::lagrange::Dual;
-use crate::model::Model;
+use crate::lagrange::{Ascent, Climb, Dual, Multipliers};
+use crate::model::{FORBIDDEN, Model};
 use crate::outcome::{Options, Outcome, Progress, Solution, Stats, Status};
+use crate::portfolio::{self, Setting};
 use crate::problem::{Problem, ProblemError};
 use crate::reduce::{Reduced, reduce};
+use crate::relaxation::Relaxation;
 use crate::state::{Network, State};
 
 /// Solves a problem. The only error is a problem that is not well formed.
@@ -79,23 +85,15 @@ impl Found {
 /// The incumbent and bound of one search, told to the caller as they improve.
 struct Incumbent<'a> {
     problem: &'a Problem,
-    reduced: &'a Reduced,
     options: &'a Options,
     best: Option<(i128, Vec<u32>)>,
     bound: Option<i128>,
 }
 
 impl Incumbent<'_> {
-    /// Takes a choice of the reduced model if it is feasible and better.
-    fn offer(&mut self, phase: &'static str, choice: &[u32]) -> bool {
-        let lifted = self.reduced.lift(choice);
-        self.offer_whole(phase, lifted)
-    }
-
-    fn offer_whole(&mut self, phase: &'static str, choice: Vec<u32>) -> bool {
-        let Some(cost) = self.problem.feasible_cost(&choice) else {
-            return false;
-        };
+    /// Takes a choice if it is feasible and better.
+    fn offer(&mut self, phase: &'static str, choice: Vec<u32>) -> bool {
+        let Some(cost) = self.problem.feasible_cost(&choice) else { return false };
         if self.best.as_ref().is_some_and(|(c, _)| *c <= cost) {
             return false;
         }
@@ -118,75 +116,143 @@ impl Incumbent<'_> {
     }
 
     fn done(&self) -> bool {
-        let (Some((cost, _)), Some(bound)) = (&self.best, self.bound) else {
-            return false;
-        };
-        (cost - bound) as f64 <= self.options.gap * cost.abs() as f64
+        let (Some((cost, _)), Some(bound)) = (&self.best, self.bound) else { return false };
+        near_enough(*cost, bound, self.options.gap)
     }
 
     /// Internal cost that a better choice must stay below; more than any choice costs when none is known.
     fn below(&self, model: &Model) -> i64 {
         match &self.best {
             Some((cost, _)) => model.unit.ceiling(cost - model.offset) as i64,
-            None => most(model) + (1 << model.unit.up),
+            None => most(model),
         }
     }
 }
 
-/// The largest internal cost a choice can have.
+fn near_enough(cost: i128, bound: i128, gap: f64) -> bool {
+    (cost - bound) as f64 <= gap * cost.abs() as f64
+}
+
+/// More than the internal cost of any choice.
 fn most(model: &Model) -> i64 {
-    let finite = |costs: &[i64]| costs.iter().copied().filter(|&c| c < crate::model::FORBIDDEN).max().unwrap_or(0);
-    model.costs.iter().map(|c| finite(c)).sum::<i64>() + model.pairs.iter().map(|p| finite(&p.cost)).sum::<i64>()
+    let finite = |costs: &[i64]| costs.iter().copied().filter(|&c| c < FORBIDDEN).max().unwrap_or(0);
+    let sum = model.costs.iter().map(|c| finite(c)).sum::<i64>() + model.pairs.iter().map(|p| finite(&p.cost)).sum::<i64>();
+    sum + (1 << model.unit.up)
+}
+
+/// How a phase left things.
+enum Phase {
+    /// Nothing better than the incumbent exists.
+    Complete,
+    /// Stopped by gap, work or time.
+    Stopped,
+    /// Not ended; strategies may be out.
+    Open(Option<Vec<Vec<i64>>>),
 }
 
 fn search(problem: &Problem, options: &Options) -> Found {
-    let whole = Model::of(problem);
-    let none = |stats| Found { best: None, bound: None, impossible: true, cut: false, stats };
-    let Ok(reduced) = reduce(&whole) else {
-        return none(Stats::default());
-    };
-    let model = &reduced.model;
-    let mut stats = reduced.stats.clone();
-    let mut incumbent = Incumbent { problem, reduced: &reduced, options, best: None, bound: None };
+    let mut model = Model::of(problem);
+    let exact_unit = model.unit.exact();
+    let mut chain: Vec<Reduced> = Vec::new();
+    let mut stats = Stats::default();
+    let mut incumbent = Incumbent { problem, options, best: None, bound: None };
     if let Some(start) = options.start.as_ref().filter(|s| fits(problem, s)) {
-        incumbent.offer_whole("start", start.clone());
+        incumbent.offer("start", start.clone());
     }
-    let sizes: Vec<usize> = model.costs.iter().map(Vec::len).collect();
-    let width = Width { table: 1 << 24, work: (options.work / 4).min(4_000_000_000) };
-    let plan = Plan::of(&sizes, &model.pairs, width);
-    let impossible = match &plan {
-        Some(plan) => exact(model, plan, &mut incumbent, &mut stats),
-        None => wide(model, &mut incumbent, &mut stats),
-    };
+    let mut complete = false;
+    loop {
+        let Ok(reduced) = reduce(&model) else {
+            complete = true;
+            break;
+        };
+        if chain.is_empty() {
+            stats = reduced.stats.clone();
+        }
+        model = reduced.model.clone();
+        chain.push(reduced);
+        match attempt(&model, &chain, &mut incumbent, &mut stats) {
+            Phase::Complete => complete = true,
+            Phase::Open(Some(costs)) => {
+                model.costs = costs;
+                continue;
+            }
+            Phase::Stopped | Phase::Open(None) => {}
+        }
+        break;
+    }
+    let mut impossible = false;
+    if complete {
+        match incumbent.best.as_ref().map(|(c, _)| *c) {
+            Some(cost) if exact_unit => incumbent.raise("complete", cost),
+            Some(_) => {}
+            None => impossible = exact_unit || chain.is_empty(),
+        }
+    }
     let cut = options.deadline.is_some_and(|d| Instant::now() >= d);
     Found { best: incumbent.best, bound: incumbent.bound, impossible, cut, stats }
+}
+
+fn lift(chain: &[Reduced], choice: &[u32]) -> Vec<u32> {
+    chain.iter().rev().fold(choice.to_vec(), |c, reduced| reduced.lift(&c))
+}
+
+fn lower(chain: &[Reduced], choice: &[u32]) -> Vec<u32> {
+    chain.iter().fold(choice.to_vec(), |c, reduced| reduced.lower(&c))
 }
 
 fn fits(problem: &Problem, choice: &[u32]) -> bool {
     choice.len() == problem.nodes.len() && choice.iter().enumerate().all(|(n, &s)| s < problem.strategies(n as u32))
 }
 
-/// The narrow case: exact elimination, multipliers for memory, branch and bound. True when nothing is feasible.
-fn exact(model: &Model, plan: &Plan, incumbent: &mut Incumbent, stats: &mut Stats) -> bool {
-    stats.elimination_work = plan.work;
+/// Tables and work of a model that is searched exactly from the start.
+fn narrow(options: &Options, memory: bool) -> Width {
+    // With memory the plan is run hundreds of times.
+    let share = if memory { 2_000 } else { 4 };
+    Width { table: if memory { 1 << 18 } else { 1 << 24 }, work: (options.work / share).min(4_000_000_000) }
+}
+
+fn attempt(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
+    let memory = !model.limits.is_empty();
+    if let Some(relaxation) = Relaxation::exact(model, narrow(incumbent.options, memory)) {
+        stats.elimination_work = relaxation.plan.work;
+        match exact(model, &relaxation, chain, incumbent, stats) {
+            Phase::Open(_) => {}
+            ended => return ended,
+        }
+    }
+    if stats.work >= incumbent.options.work {
+        return Phase::Stopped;
+    }
+    match wide(model, chain, incumbent, stats) {
+        Phase::Open(None) => close(model, chain, incumbent, stats),
+        ended => ended,
+    }
+}
+
+/// The narrow case: exact elimination, multipliers for memory, branch and bound.
+fn exact(model: &Model, plan: &Relaxation, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
     let options = incumbent.options;
     let mut dual = Dual::new(model, plan);
-    let mut prices = vec![0i64; model.limits.len()];
-    let free = dual.evaluate(&prices);
-    let Some(bound) = free.bound else { return true };
+    let at = Multipliers::zero(model, plan);
+    let free = dual.evaluate(&at);
+    let Some(bound) = free.bound else { return Phase::Complete };
     incumbent.raise("elimination", model.true_bound(bound));
-    incumbent.offer("elimination", &free.choice);
-    if incumbent.done() || model.limits.is_empty() {
+    incumbent.offer("elimination", lift(chain, &free.choice));
+    if model.limits.is_empty() && model.unit.exact() {
         stats.work += dual.work;
-        return incumbent.best.is_none() && model.limits.is_empty() && model.unit.exact();
+        return Phase::Complete;
+    }
+    if incumbent.done() {
+        stats.work += dual.work;
+        return Phase::Stopped;
     }
     let network = Network::of(model);
-    let budget = options.work / 4;
     let mut seen: Vec<Vec<u32>> = Vec::new();
     let below = i128::from(incumbent.below(model));
     let mut steps = 0;
     let stop = || options.deadline.is_some_and(|d| Instant::now() >= d);
-    let climbed = dual.climb(&mut prices, 150, below, below, budget, &mut |relaxed| {
+    let mut ascent = Ascent::new(at, 8);
+    let climbed = dual.climb(&mut ascent, Climb { steps: 150, target: below, stop: below, budget: options.work / 8 }, &mut |relaxed| {
         steps += 1;
         if seen.last() != Some(&relaxed.choice) {
             seen.push(relaxed.choice.clone());
@@ -194,9 +260,11 @@ fn exact(model: &Model, plan: &Plan, incumbent: &mut Incumbent, stats: &mut Stat
     });
     stats.multiplier_steps += steps;
     if let Some(bound) = climbed {
-        incumbent.raise("multipliers", model.true_bound(bound));
+        if incumbent.best.is_some() || bound < below {
+            incumbent.raise("multipliers", model.true_bound(bound));
+        }
     }
-    let weight = excess_weight(model, &prices);
+    let weight = excess_weight(model, &ascent.at.prices);
     seen.reverse();
     seen.truncate(40);
     for choice in seen {
@@ -207,79 +275,101 @@ fn exact(model: &Model, plan: &Plan, incumbent: &mut Incumbent, stats: &mut Stat
                 break;
             }
         }
-        incumbent.offer("repair", &state.choice);
+        incumbent.offer("repair", lift(chain, &state.choice));
     }
     stats.work += dual.work;
     if incumbent.done() {
-        return false;
+        return Phase::Stopped;
     }
-    // Restart the climb towards the incumbent, then fix and branch.
-    let below = incumbent.below(model);
-    let search = Search::new(model, plan, below, options.work / 2, &stop);
-    let found = search.run(prices, 120);
-    finish(model, found, incumbent, stats)
-}
-
-fn finish(model: &Model, found: Searched, incumbent: &mut Incumbent, stats: &mut Stats) -> bool {
+    let search = Search::new(model, plan, incumbent.below(model), options.work / 8, &stop);
+    let found = search.run(ascent.at, 120);
     stats.branches += found.branches;
     stats.work += found.work;
     if let Some((_, choice)) = &found.best {
-        incumbent.offer("branching", choice);
+        incumbent.offer("branching", lift(chain, choice));
     }
-    if found.complete && incumbent.best.is_none() {
-        return model.unit.exact();
+    if found.complete {
+        return Phase::Complete;
     }
-    incumbent.raise("branching", model.true_bound(found.bound));
-    if !found.complete && !incumbent.done() {
-        return close(model, incumbent, stats);
+    if incumbent.best.is_some() {
+        incumbent.raise("branching", model.true_bound(found.bound));
     }
-    false
+    if incumbent.done() { Phase::Stopped } else { Phase::Open(None) }
 }
 
 /// A weight for excess at which memory is worth its price wherever it binds.
 fn excess_weight(model: &Model, prices: &[i64]) -> f64 {
     let high = prices.iter().copied().max().unwrap_or(0) as f64 / f64::from(1u32 << 20);
     let limit = model.limits.iter().copied().max().unwrap_or(1).max(1) as f64;
-    high.max(most(model) as f64 / limit / model.costs.len().max(1) as f64)
+    let big = model.costs.iter().flatten().copied().filter(|&c| c < FORBIDDEN).max().unwrap_or(0) as f64;
+    high.max(big.max(most(model) as f64 / model.costs.len().max(1) as f64) / limit)
+}
+
+/// The wide case: the portfolio.
+fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
+    let options = incumbent.options;
+    let best = incumbent.best.as_ref().and_then(|(_, choice)| {
+        let low = lower(chain, choice);
+        let cost = model.cost(&low).filter(|_| model.excess(&low) <= 0)?;
+        Some((cost, low))
+    });
+    let start = options.start.as_ref().filter(|s| fits(incumbent.problem, s)).map(|s| lower(chain, s));
+    let gap = options.gap;
+    let below = incumbent.below(model);
+    let cell = Mutex::new(incumbent);
+    let locked = || cell.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let truth = |cost: i64| model.true_bound(i128::from(cost));
+    let ended = portfolio::run(
+        model,
+        &Setting {
+            work: options.work.saturating_sub(stats.work),
+            threads: if options.deadline.is_some() { options.threads.max(1) } else { 1 },
+            seed: options.seed,
+            enough: &|cost, bound| near_enough(truth(cost), model.true_bound(bound), gap),
+            stop: &|| options.deadline.is_some_and(|d| Instant::now() >= d),
+            found: &|(_, choice)| {
+                locked().offer("neighbourhoods", lift(chain, choice));
+            },
+            raised: &|bound| locked().raise("relaxation", model.true_bound(bound)),
+            start,
+            best,
+            most: below,
+            weight: excess_weight(model, &[]),
+        },
+    );
+    stats.multiplier_steps += ended.steps;
+    stats.branches += ended.branches;
+    stats.moves += ended.moves;
+    stats.work += ended.work;
+    match () {
+        () if ended.complete => Phase::Complete,
+        () if locked().done() => Phase::Stopped,
+        () => Phase::Open(ended.shrunk),
+    }
 }
 
 /// Hands what is left to HiGHS.
-fn close(model: &Model, incumbent: &mut Incumbent, stats: &mut Stats) -> bool {
+fn close(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
     let options = incumbent.options;
-    let seconds = options.deadline.map(|d| d.saturating_duration_since(Instant::now()).as_secs_f64());
-    if seconds.is_some_and(|s| s < 0.05) {
-        return false;
+    if options.deadline.is_some_and(|d| d.saturating_duration_since(Instant::now()).as_secs_f64() < 1.0) {
+        return Phase::Stopped;
     }
     let effort = Effort {
-        columns: 60_000.min((options.work / 10_000) as usize),
-        nodes: (options.work / 1_000_000).clamp(10, 10_000) as i32,
-        simplex_iterations: (options.work / 20_000).clamp(1_000, 500_000) as i32,
-        seconds,
+        columns: 20_000.min((options.work / 100_000) as usize),
+        nodes: (options.work / 20_000_000).clamp(10, 10_000) as i32,
+        simplex_iterations: (options.work / 200_000).clamp(1_000, 500_000) as i32,
+        seconds: options.deadline.map(|d| d.saturating_duration_since(Instant::now()).as_secs_f64() - 0.5),
     };
-    let start = incumbent.best.as_ref().map(|(_, choice)| incumbent.reduced.lower(choice));
-    let Some(answer) = highs::solve(model, start.as_deref(), effort) else {
-        return false;
-    };
+    let start = incumbent.best.as_ref().map(|(_, choice)| lower(chain, choice));
+    let Some(answer) = highs::solve(model, start.as_deref(), effort) else { return Phase::Stopped };
     stats.highs = true;
     if let Some(choice) = &answer.choice {
-        incumbent.offer("highs", choice);
+        incumbent.offer("highs", lift(chain, choice));
     }
     if let Some(bound) = answer.bound {
-        incumbent.raise("highs", model.true_bound(bound));
+        // Strategies already removed lead to nothing below the incumbent.
+        let bound = model.true_bound(bound);
+        incumbent.raise("highs", incumbent.best.as_ref().map_or(bound, |(cost, _)| bound.min(*cost)));
     }
-    answer.infeasible && incumbent.best.is_none()
-}
-
-/// The wide case: no exact plan.
-fn wide(model: &Model, incumbent: &mut Incumbent, stats: &mut Stats) -> bool {
-    incumbent.raise("trivial", model.true_bound(0));
-    let network = Network::of(model);
-    let weight = excess_weight(model, &[]);
-    let start = model.costs.iter().map(|c| (0..c.len()).min_by_key(|&s| c[s]).unwrap_or(0) as u32).collect();
-    let mut state = State::new(model, &network, start);
-    for factor in [0.0, 1.0, 8.0, 64.0, 4096.0] {
-        stats.moves += state.descend(weight * factor, 30);
-        incumbent.offer("descent", &state.choice);
-    }
-    close(model, incumbent, stats)
+    if answer.infeasible && incumbent.best.is_none() { Phase::Complete } else { Phase::Stopped }
 }
