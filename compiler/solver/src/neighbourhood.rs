@@ -98,7 +98,7 @@ pub(crate) fn part(state: &State, free: &[u32], number: &mut [u32], weight: f64)
 /// Searches the neighbourhood of the freed nodes.
 pub(crate) fn search(state: &State, free: &[u32], number: &mut [u32], weight: f64, prices: &[i64], effort: Effort, stop: &dyn Fn() -> bool) -> Step {
     let (model, now) = part(state, free, number, weight);
-    let Ok(reduced) = reduce(&model) else { return Step { exhausted: true, ..Step::default() } };
+    let Ok(reduced) = reduce(&model) else { return Step::default() };
     let core = &reduced.model;
     let Some(relaxation) = Relaxation::exact(core, Width { table: effort.table, work: effort.work }) else { return Step::default() };
     let start = Multipliers { prices: reduced.moments.iter().map(|&t| prices[t as usize]).collect(), agreement: Vec::new() };
