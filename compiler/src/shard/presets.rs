@@ -1,0 +1,169 @@
+//! Strategies by name: restrictions of the one search.
+//!
+//! `data` cuts the batch and nothing else; `zero1`, `zero2`, `zero3` also cut optimizer state, gradients, and parameters (Rajbhandari et al., 2020);
+//! `tensor` cuts anything but the batch (what comes out is Megatron's, Shoeybi et al., 2019); `auto` restricts nothing. A pipeline's stages take `data`.
+//! A batch dimension is recognised by correspondence: every dimension that the batch dimension of a batch argument corresponds to.
+
+use super::groups::{Choice, Group, Groups};
+use super::problem::{Node, Space};
+use crate::canonical::atoms::Correspondence;
+use crate::step::StepGraph;
+use ir::diagnostic::{Diagnostic, Result, nearest};
+use ir::op::OpKind;
+use ir::plan::Interface;
+use ir::program::BufferKind;
+use ir::{AxisId, Sharding};
+use std::collections::BTreeSet;
+
+/// A named restriction.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Preset {
+    /// No restriction.
+    #[default]
+    Auto,
+    /// Data parallelism: state whole, batch cut.
+    Data,
+    /// Tensor parallelism: the batch whole.
+    Tensor,
+    /// Optimizer state cut.
+    Zero1,
+    /// Optimizer state and gradients cut.
+    Zero2,
+    /// Optimizer state, gradients and parameters cut.
+    Zero3,
+    /// As many stages as devices allow; data parallelism inside a stage.
+    Pipeline,
+}
+
+/// Names of the presets.
+pub const NAMES: [(&str, Preset); 7] = [
+    ("auto", Preset::Auto),
+    ("data", Preset::Data),
+    ("tensor", Preset::Tensor),
+    ("zero1", Preset::Zero1),
+    ("zero2", Preset::Zero2),
+    ("zero3", Preset::Zero3),
+    ("pipeline", Preset::Pipeline),
+];
+
+impl Preset {
+    /// The preset of that name.
+    ///
+    /// # Errors
+    /// `E0401` when there is none.
+    pub fn named(name: &str) -> Result<Preset> {
+        NAMES.iter().find(|(n, _)| *n == name).map(|(_, p)| *p).ok_or_else(|| {
+            let known: Vec<&str> = NAMES.iter().map(|n| n.0).collect();
+            let mut d = Diagnostic::input("E0401", format!("there is no strategy `{name}`")).with_note(format!("strategies: {}", known.join(", ")));
+            if let Some(n) = nearest(name, known) {
+                d = d.with_help(format!("did you mean `--strategy {n}`?"));
+            }
+            d.into()
+        })
+    }
+
+    fn cuts_batch(self) -> bool {
+        matches!(self, Preset::Data | Preset::Zero1 | Preset::Zero2 | Preset::Zero3 | Preset::Pipeline)
+    }
+}
+
+/// What a preset needs to know of a step.
+pub struct Restriction {
+    preset: Preset,
+    /// Per group its batch factors.
+    batch: Vec<Vec<u32>>,
+    /// Per input its batch dimension.
+    input_batch: Vec<Option<usize>>,
+}
+
+impl Restriction {
+    /// Finds the batch dimensions of a step.
+    pub fn new(preset: Preset, step: &StepGraph, groups: &Groups, interface: &Interface) -> Restriction {
+        let mut classes = Correspondence::of(&step.graph);
+        let mut batch_classes = BTreeSet::new();
+        let mut input_batch = vec![None; step.inputs.len()];
+        for (i, input) in step.inputs.iter().enumerate() {
+            if let Some((_, Some(dim))) = interface.batch.iter().find(|b| b.0 == input.argument) {
+                batch_classes.insert(classes.class(step.graph.inputs[i], *dim as usize));
+                input_batch[i] = Some(*dim as usize);
+            }
+        }
+        let batch = groups.groups.iter().map(|g| batch_factors(g, &mut classes, &batch_classes)).collect();
+        Restriction { preset, batch, input_batch }
+    }
+
+    /// Whether a node may choose a candidate.
+    pub fn allows(&self, space: &Space<'_>, node: Node, candidate: usize) -> bool {
+        match node {
+            Node::Input(i) => self.allows_input(space, i as usize, &space.inputs[i as usize][candidate]),
+            Node::Group(g) => self.allows_group(space, g as usize, &space.groups[g as usize][candidate].axes),
+        }
+    }
+
+    fn allows_input(&self, space: &Space<'_>, i: usize, s: &Sharding) -> bool {
+        let axes = space.cx.mesh.axes.len();
+        let cut = s.axes().len();
+        // As fine as any candidate is: what cannot be cut (a scalar) stays whole.
+        let finest = || space.inputs[i].iter().map(|c| c.axes().len()).max().unwrap_or(0);
+        match (self.preset, space.cx.step.inputs[i].kind) {
+            (Preset::Auto, _) => true,
+            (Preset::Tensor, BufferKind::Data) => self.input_batch[i].is_none_or(|d| s.dims[d].is_empty()),
+            (Preset::Tensor, _) => true,
+            (_, BufferKind::Data) => match self.input_batch[i] {
+                Some(d) if space.inputs[i].iter().any(|c| c.dims[d].len() == axes) => s.dims[d].len() == axes && cut == axes,
+                Some(d) => s.dims.iter().enumerate().all(|(k, a)| k == d || a.is_empty()),
+                None => cut == 0,
+            },
+            (Preset::Data | Preset::Pipeline, _) | (Preset::Zero1 | Preset::Zero2, BufferKind::Parameter) => cut == 0,
+            _ => cut == finest(),
+        }
+    }
+
+    fn allows_group(&self, space: &Space<'_>, g: usize, axes: &[Choice]) -> bool {
+        let batch = &self.batch[g];
+        let cuts = |c: &Choice| matches!(c, Choice::Cut(f) if batch.contains(f));
+        match self.preset {
+            Preset::Auto => return true,
+            Preset::Tensor => return !axes.iter().any(cuts),
+            _ => {}
+        }
+        let group = &space.cx.groups.groups[g];
+        let accumulates =
+            group.ops.iter().any(|&o| matches!(&space.cx.step.graph.ops[o].kind, OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH]));
+        if accumulates {
+            return match self.preset {
+                Preset::Data | Preset::Zero1 | Preset::Pipeline => axes.iter().all(|c| matches!(c, Choice::Partial(..))) || !can_be_partial(space, g),
+                _ => !axes.iter().any(|c| matches!(c, Choice::Partial(..))),
+            };
+        }
+        // A group with a batch dimension cuts it over as many axes as any of its candidates does.
+        let most = space.groups[g].iter().map(|s| s.axes.iter().filter(|c| cuts(c)).count()).max().unwrap_or(0);
+        if self.preset.cuts_batch() && most > 0 {
+            return axes.iter().filter(|c| cuts(c)).count() == most && axes.iter().all(|c| cuts(c) || *c == Choice::Whole);
+        }
+        match self.preset {
+            Preset::Data | Preset::Pipeline => !axes.iter().any(|c| matches!(c, Choice::Cut(_))),
+            _ => true,
+        }
+    }
+}
+
+/// Whether some candidate of an accumulation is partial over all axes.
+fn can_be_partial(space: &Space<'_>, g: usize) -> bool {
+    space.groups[g].iter().any(|s| s.axes.iter().all(|c| matches!(c, Choice::Partial(..))))
+}
+
+/// The factors of a group that correspond to a batch dimension.
+fn batch_factors(group: &Group, classes: &mut Correspondence, batch: &BTreeSet<usize>) -> Vec<u32> {
+    let mut found = BTreeSet::new();
+    for access in group.reads.iter().chain(&group.writes) {
+        for (d, f) in access.dims.iter().enumerate() {
+            if let Some(f) = f
+                && batch.contains(&classes.class(access.value, d))
+            {
+                found.insert(*f);
+            }
+        }
+    }
+    found.into_iter().collect()
+}

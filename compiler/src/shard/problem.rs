@@ -1,0 +1,361 @@
+//! The integer program of one mesh: one strategy per input and group, compute time on nodes, reshard time on edges, memory at every moment.
+//!
+//! Nodes are the graph's inputs (how arguments are stored), its groups, and its outputs; a state's output is tied to its input. Times are counted in
+//! picoseconds, once per microbatch for what a microbatch repeats. A value read by several groups in different shardings is priced for each:
+//! partitioning shares equal reshards of one phase, so the objective is an upper estimate of what is executed.
+
+use super::reshard::{Resharder, is_valid};
+use super::strategy::{Context, Strategy, strategies};
+use crate::step::StepGraph;
+use ir::diagnostic::{Diagnostic, Result};
+use ir::plan::SolveReport;
+use ir::program::Phase;
+use ir::{Bytes, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
+use rustc_hash::FxHashMap;
+use solver::{INFINITE, Options, Outcome, Problem, Status};
+use std::sync::Arc;
+
+/// What a node of the problem is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Node {
+    /// An input of the step.
+    Input(u32),
+    /// A group, by number.
+    Group(u32),
+}
+
+/// Restricts what a node may choose: `Err` says why a strategy is out.
+pub type Filter<'a> = dyn Fn(&Space<'_>, Node, usize) -> bool + 'a;
+
+/// Everything that may be chosen.
+pub struct Space<'a> {
+    /// The step, groups, mesh and prices.
+    pub cx: &'a Context<'a>,
+    /// Shardings of every input.
+    pub inputs: Vec<Vec<Sharding>>,
+    /// Strategies of every group.
+    pub groups: Vec<Vec<Strategy>>,
+}
+
+/// What was chosen.
+#[derive(Clone, Debug)]
+pub struct Choices {
+    /// Sharding of every input.
+    pub inputs: Vec<Sharding>,
+    /// Strategy of every group.
+    pub groups: Vec<Strategy>,
+    /// For every group what each of its candidates would cost beside the neighbours' choices: (compute, reshard).
+    pub prices: Vec<Vec<(Seconds, Seconds)>>,
+    /// Candidate numbers of the groups.
+    pub chosen: Vec<u32>,
+    /// The solve.
+    pub report: SolveReport,
+    /// Share of the objective that is reshards.
+    pub communication: Seconds,
+}
+
+const PICO: f64 = 1e12;
+
+fn pico(t: Seconds) -> i64 {
+    ((t.0 * PICO).round() as i64).clamp(0, INFINITE - 1)
+}
+
+/// Shardings under which an input may be stored.
+fn input_shardings(step: &StepGraph, input: usize, mesh: &Mesh) -> Vec<Sharding> {
+    let shape = &step.graph.ty(step.graph.inputs[input]).shape;
+    let mut all = vec![Sharding::replicated(shape.len())];
+    for axis in mesh.axis_ids().filter(|&a| mesh.size(a) > 1) {
+        all = all.iter().flat_map(|s| std::iter::once(s.clone()).chain((0..shape.len()).map(|d| s.clone().with_dim(d, axis)))).collect();
+    }
+    all.retain(|s| is_valid(s, shape, mesh));
+    all.dedup();
+    all
+}
+
+impl<'a> Space<'a> {
+    /// All inputs' shardings and groups' strategies.
+    pub fn new(cx: &'a Context<'a>) -> Space<'a> {
+        let inputs = (0..cx.step.graph.inputs.len()).map(|i| input_shardings(cx.step, i, cx.mesh)).collect();
+        let groups = cx.groups.groups.iter().map(|g| strategies(cx, g)).collect();
+        Space { cx, inputs, groups }
+    }
+
+    /// How often a step repeats what a phase does.
+    fn repeats(&self, phase: Phase) -> f64 {
+        if matches!(phase, Phase::Forward | Phase::Backward) { f64::from(self.cx.step.microbatches) } else { 1.0 }
+    }
+
+    /// Phase of a group: that of its ops; an output belongs to the update.
+    pub fn phase(&self, g: usize) -> Phase {
+        self.cx.groups.groups[g].ops.first().map_or(Phase::After, |&o| self.cx.step.phase_of(o))
+    }
+}
+
+/// Distinct shardings of one value among a node's strategies, and which each strategy has.
+fn distinct<'s>(of: impl Iterator<Item = &'s Sharding>) -> (Vec<&'s Sharding>, Vec<usize>) {
+    let (mut list, mut number, mut known) = (Vec::new(), Vec::new(), FxHashMap::default());
+    for s in of {
+        let i = *known.entry(s).or_insert_with(|| {
+            list.push(s);
+            list.len() - 1
+        });
+        number.push(i);
+    }
+    (list, number)
+}
+
+/// Memory at the moments of a step: who is alive when.
+pub struct MemoryLimit {
+    /// Bytes that the arena may take.
+    pub limit: Bytes,
+    /// Bytes that are needed whatever is chosen (sent and received buffers, packing).
+    pub reserved: Bytes,
+}
+
+/// Solves one mesh.
+///
+/// # Errors
+/// `E0501` when pins or the strategy leave a value no sharding, `E0502` when memory is exceeded whatever is chosen.
+pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit>) -> Result<Choices> {
+    let cx = space.cx;
+    let graph = &cx.step.graph;
+    let groups = &cx.groups.groups;
+    let inputs = space.inputs.len();
+    let mut kept: Vec<Vec<usize>> = Vec::with_capacity(inputs + groups.len());
+    let mut problem = Problem::default();
+    for i in 0..inputs {
+        let keep: Vec<usize> = (0..space.inputs[i].len()).filter(|&s| allow(space, Node::Input(i as u32), s)).collect();
+        problem.add_node(keep.iter().map(|&s| i64::from(space.inputs[i][s].axes().is_empty())).collect());
+        kept.push(keep);
+    }
+    for (g, strategies) in space.groups.iter().enumerate() {
+        let repeats = space.repeats(space.phase(g));
+        let keep: Vec<usize> = (0..strategies.len()).filter(|&s| allow(space, Node::Group(g as u32), s)).collect();
+        problem.add_node(keep.iter().map(|&s| pico(strategies[s].compute * repeats)).collect());
+        kept.push(keep);
+    }
+    if let Some(n) = kept.iter().position(Vec::is_empty) {
+        return Err(no_choice(space, n).into());
+    }
+    // Who makes each value: a node and which of its writes.
+    let mut maker: SecondaryMap<ValueId, Option<(usize, usize)>> = SecondaryMap::new();
+    for (i, &v) in graph.inputs.iter().enumerate() {
+        maker[v] = Some((i, 0));
+    }
+    for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
+        for (w, access) in group.writes.iter().enumerate() {
+            maker[access.value] = Some((inputs + g, w));
+        }
+    }
+    let made = |node: usize, write: usize, s: usize| -> &Sharding {
+        if node < inputs { &space.inputs[node][s] } else { &space.groups[node - inputs][s].writes[write] }
+    };
+    let mut resharder = Resharder::new(cx.model, cx.mesh, 0);
+    let mut edges: Vec<(usize, usize, Arc<[i64]>)> = Vec::new();
+    let mut tables: FxHashMap<Vec<u8>, Arc<[i64]>> = FxHashMap::default();
+    for (g, group) in groups.iter().enumerate() {
+        let node = inputs + g;
+        for (r, access) in group.reads.iter().enumerate() {
+            let Some((from, write)) = maker[access.value] else { continue };
+            let ty = graph.ty(access.value);
+            let (have, have_of) = distinct(kept[from].iter().map(|&s| made(from, write, s)));
+            let (want, want_of) = distinct(kept[node].iter().map(|&s| &space.groups[g][s].reads[r]));
+            let repeats = space.repeats(space.phase(g));
+            let times: Vec<Vec<i64>> =
+                have.iter().map(|h| want.iter().map(|w| resharder.time(ty, h, w).map_or(INFINITE, |t| pico(t * repeats))).collect()).collect();
+            if times.iter().flatten().all(|&t| t == 0) {
+                continue;
+            }
+            let table: Vec<i64> = have_of.iter().flat_map(|&h| want_of.iter().map(move |&w| (h, w))).map(|(h, w)| times[h][w]).collect();
+            let key: Vec<u8> = table.iter().flat_map(|t| t.to_le_bytes()).collect();
+            let table = tables.entry(key).or_insert_with(|| table.into()).clone();
+            problem.add_edge(from as u32, node as u32, table.clone());
+            edges.push((from, node, table));
+        }
+        // A state's new value is stored as the old one was.
+        if let Some(input) = group.output.and_then(|p| cx.step.outputs[p].replaces) {
+            let input = input as usize;
+            let table: Vec<i64> = kept[node]
+                .iter()
+                .flat_map(|&s| kept[input].iter().map(move |&t| (s, t)))
+                .map(|(s, t)| if space.groups[g][s].writes[0] == space.inputs[input][t] { 0 } else { INFINITE })
+                .collect();
+            let table: Arc<[i64]> = table.into();
+            problem.add_edge(node as u32, input as u32, table.clone());
+            edges.push((node, input, table));
+        }
+    }
+    if let Some(memory) = memory {
+        add_memory(space, &kept, &mut problem, memory);
+    }
+    let outcome = solver::solve(&problem, &Options { work: 2_000_000_000, ..Options::default() }).map_err(|e| {
+        Diagnostic::outcome("E0509", format!("the sharding problem is not well formed: {e}")).with_help("this is a bug; please report the model")
+    })?;
+    let solution = match outcome {
+        Outcome::Solved(s) => s,
+        Outcome::Infeasible(core) => return Err(infeasible(space, &core, memory).into()),
+        _ => return Err(Diagnostic::outcome("E0503", "the sharding problem was not solved within its budget").into()),
+    };
+    Ok(choices(space, &kept, &problem, &edges, &solution))
+}
+
+/// A node without candidates.
+fn no_choice(space: &Space<'_>, n: usize) -> Diagnostic {
+    let graph = &space.cx.step.graph;
+    let what = if n < space.inputs.len() {
+        format!("argument {}", graph.display_name(graph.inputs[n]))
+    } else {
+        let group = &space.cx.groups.groups[n - space.inputs.len()];
+        group.writes.first().map_or_else(|| "a group".into(), |w| graph.display_name(w.value))
+    };
+    Diagnostic::outcome("E0501", format!("no sharding of {what} satisfies the pins and the strategy"))
+        .with_note(format!("the mesh of a stage is {}", space.cx.mesh))
+        .with_help("loosen a `--pin`, or try `--strategy auto`")
+}
+
+/// Adds who uses memory when. Persistent values are there all the time; a group's stored results from it to their last reader.
+fn add_memory(space: &Space<'_>, kept: &[Vec<usize>], problem: &mut Problem, memory: &MemoryLimit) {
+    let cx = space.cx;
+    let graph = &cx.step.graph;
+    let groups = &cx.groups.groups;
+    let inputs = space.inputs.len();
+    // Groups in the order in which their last op runs.
+    let mut order: Vec<usize> = (0..groups.len()).collect();
+    order.sort_by_key(|&g| (space.phase(g), groups[g].ops.last().map_or(u32::MAX, |o| o.0)));
+    let mut position = vec![0u32; groups.len()];
+    order.iter().enumerate().for_each(|(p, &g)| position[g] = p as u32);
+    let moments = groups.len() as u32;
+    let limit = memory.limit.0.saturating_sub(memory.reserved.0) as i64;
+    (0..moments).for_each(|_| {
+        problem.add_moment(limit);
+    });
+    let mut last: SecondaryMap<ValueId, u32> = SecondaryMap::new();
+    for (g, group) in groups.iter().enumerate() {
+        for r in &group.reads {
+            last[r.value] = last[r.value].max(position[g]);
+        }
+    }
+    let bytes = |v: ValueId, s: &Sharding| {
+        let ty = graph.ty(v);
+        ((s.local_shape(&ty.shape, cx.mesh).iter().product::<u64>() * ty.dtype.bytes()).max(1).next_multiple_of(64)) as i64
+    };
+    for (i, &v) in graph.inputs.iter().enumerate() {
+        let slots = if cx.step.inputs[i].microbatched { i64::from(cx.step.microbatches) } else { 1 };
+        let usage: Vec<i64> = kept[i].iter().map(|&s| slots * bytes(v, &space.inputs[i][s])).collect();
+        problem.add_usage(i as u32, 0, moments, usage);
+    }
+    for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
+        let mut by_interval: std::collections::BTreeMap<u32, Vec<i64>> = std::collections::BTreeMap::new();
+        for (w, access) in group.writes.iter().enumerate() {
+            if !cx.stored[access.value] || last[access.value] < position[g] || is_state_result(cx.step, access.value) {
+                continue;
+            }
+            let usage: Vec<i64> = kept[inputs + g].iter().map(|&s| bytes(access.value, &space.groups[g][s].writes[w])).collect();
+            let sum = by_interval.entry(last[access.value] + 1).or_insert_with(|| vec![0; usage.len()]);
+            sum.iter_mut().zip(usage).for_each(|(a, b)| *a += b);
+        }
+        for (hi, usage) in by_interval {
+            problem.add_usage((inputs + g) as u32, position[g], hi, usage);
+        }
+    }
+}
+
+/// New state is written over the old one.
+fn is_state_result(step: &StepGraph, v: ValueId) -> bool {
+    step.outputs.iter().zip(&step.graph.outputs).any(|(o, &w)| w == v && o.replaces.is_some())
+}
+
+/// Why memory cannot suffice, in the user's terms.
+fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimit>) -> Diagnostic {
+    let graph = &space.cx.step.graph;
+    let inputs = space.inputs.len();
+    let Some(memory) = memory else {
+        return Diagnostic::outcome("E0501", "the pins and the strategy cannot hold together").with_help("loosen a `--pin`, or try `--strategy auto`");
+    };
+    let name = |n: u32| {
+        let n = n as usize;
+        if n < inputs {
+            (graph.display_name(graph.inputs[n]), graph.ty(graph.inputs[n]).bytes())
+        } else {
+            let w = &space.cx.groups.groups[n - inputs].writes[0];
+            (graph.display_name(w.value), graph.ty(w.value).bytes())
+        }
+    };
+    let mut names: Vec<(String, u64)> = core.nodes.iter().map(|&n| name(n)).collect();
+    names.sort_by_key(|n| std::cmp::Reverse(n.1));
+    let list: Vec<String> = names.iter().take(5).map(|(n, b)| format!("{n} ({} whole)", Bytes(*b))).collect();
+    let mut d = Diagnostic::outcome("E0502", format!("no sharding on {} fits in {} per device", space.cx.mesh, memory.limit)).with_note(format!(
+        "{} values cannot lie in memory together; the largest: {}",
+        names.len(),
+        list.join(", ")
+    ));
+    if let Some(limit) = core.limit {
+        let limit = Bytes(limit.max(0) as u64 + memory.reserved.0);
+        d = d.with_note(format!("{} are missing on every device", Bytes(limit.0.saturating_sub(memory.limit.0)))).with_help(format!(
+            "the smallest limit known to work on this mesh is {limit} (`--memory-limit {}`); more devices, more stages or more microbatches need less",
+            limit.0
+        ));
+    }
+    d
+}
+
+/// Reads a solution.
+fn choices(space: &Space<'_>, kept: &[Vec<usize>], problem: &Problem, edges: &[(usize, usize, Arc<[i64]>)], solution: &solver::Solution) -> Choices {
+    let inputs = space.inputs.len();
+    let pick = |n: usize| kept[n][solution.choice[n] as usize];
+    let seconds = |p: i128| Seconds(p as f64 / PICO);
+    let width = |n: usize| kept[n].len();
+    // What every candidate of every group would cost beside its neighbours' choices.
+    let mut around: Vec<Vec<i128>> = (0..kept.len()).map(|n| vec![0; width(n)]).collect();
+    let mut communication = 0i128;
+    for (a, b, table) in edges {
+        let (ca, cb) = (solution.choice[*a] as usize, solution.choice[*b] as usize);
+        (0..width(*a)).for_each(|s| around[*a][s] += i128::from(table[s * width(*b) + cb]));
+        (0..width(*b)).for_each(|s| around[*b][s] += i128::from(table[ca * width(*b) + s]));
+        communication += i128::from(table[ca * width(*b) + cb]);
+    }
+    let groups = space.groups.len();
+    let prices = (0..groups)
+        .map(|g| {
+            let n = inputs + g;
+            let mut all = vec![(Seconds(f64::INFINITY), Seconds(f64::INFINITY)); space.groups[g].len()];
+            for (k, &s) in kept[n].iter().enumerate() {
+                let reshard = if around[n][k] >= i128::from(INFINITE) { Seconds(f64::INFINITY) } else { seconds(around[n][k]) };
+                all[s] = (seconds(i128::from(problem.nodes[n].costs[k])), reshard);
+            }
+            all
+        })
+        .collect();
+    let stats = &solution.stats;
+    let report = SolveReport {
+        nodes: kept.len() as u32,
+        edges: problem.edges.len() as u32,
+        moments: stats.core_moments,
+        objective: seconds(solution.objective),
+        bound: seconds(solution.bound),
+        gap: solution.gap,
+        status: match solution.status {
+            Status::Optimal => "optimal",
+            Status::WithinGap | Status::Feasible => "feasible",
+            Status::Cut => "cut",
+        }
+        .into(),
+        method: format!(
+            "{} folded, {} eliminated, {} fixed, {} left; {} branches{}",
+            stats.folded,
+            stats.eliminated,
+            stats.fixed,
+            stats.core_nodes,
+            stats.branches,
+            if stats.highs { ", HiGHS" } else { "" }
+        ),
+    };
+    Choices {
+        inputs: (0..inputs).map(|i| space.inputs[i][pick(i)].clone()).collect(),
+        groups: (0..groups).map(|g| space.groups[g][pick(inputs + g)].clone()).collect(),
+        chosen: (0..groups).map(|g| pick(inputs + g) as u32).collect(),
+        prices,
+        report,
+        communication: seconds(communication),
+    }
+}

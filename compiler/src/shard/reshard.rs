@@ -1,0 +1,219 @@
+//! From one sharding of a value to another by the cheapest sequence of collectives.
+//!
+//! A shortest path over shardings (Dijkstra) whose steps are single collectives or local slices, priced by the cost model. Reshards are pure functions of
+//! the value's type and the two shardings, so each is found once. A dimension cut over two axes must divide evenly (blocks of blocks then
+//! coincide with blocks); over one axis it may be uneven, and what is gathered is cut back to size.
+
+use cost_model::{CollectiveCall, CostModel};
+use ir::op::Reducer;
+use ir::program::CollectiveKind;
+use ir::{AxisId, Bytes, Mesh, Seconds, Sharding, TensorType};
+use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
+
+/// One step of a reshard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Completes a partial over axes.
+    AllReduce {
+        /// The axes.
+        axes: Vec<AxisId>,
+        /// By what.
+        reducer: Reducer,
+    },
+    /// Completes a partial over an axis and cuts a dimension over it.
+    ReduceScatter {
+        /// The axis.
+        axis: AxisId,
+        /// The dimension.
+        dim: usize,
+        /// By what.
+        reducer: Reducer,
+    },
+    /// Makes a dimension whole along its innermost axes.
+    AllGather {
+        /// The axes, outermost first.
+        axes: Vec<AxisId>,
+        /// The dimension.
+        dim: usize,
+    },
+    /// Moves the innermost axis of one dimension to another.
+    AllToAll {
+        /// The axis.
+        axis: AxisId,
+        /// The dimension that becomes whole along it.
+        from: usize,
+        /// The dimension that becomes cut.
+        to: usize,
+    },
+    /// Keeps this device's block.
+    Slice {
+        /// The axis.
+        axis: AxisId,
+        /// The dimension.
+        dim: usize,
+    },
+}
+
+/// A path and its price.
+#[derive(Clone, Debug)]
+pub struct Path {
+    /// Steps with the sharding after each.
+    pub steps: Vec<(Step, Sharding)>,
+    /// The sum of the steps' times.
+    pub time: Seconds,
+}
+
+/// Reshards of one mesh.
+pub struct Resharder<'a> {
+    model: &'a dyn CostModel,
+    mesh: &'a Mesh,
+    first_rank: u32,
+    /// Per (type, from): the cheapest way to every sharding that can be reached.
+    known: FxHashMap<(TensorType, Sharding), std::rc::Rc<BTreeMap<Sharding, Path>>>,
+}
+
+/// What slicing costs: it is read through, so next to nothing, but not less than nothing.
+const SLICE: Seconds = Seconds(1e-9);
+
+/// Whether a sharding can be held: every axis used once, every cut at most as fine as the dimension, nested cuts even.
+pub fn is_valid(sharding: &Sharding, shape: &[u64], mesh: &Mesh) -> bool {
+    let axes = sharding.axes();
+    axes.windows(2).all(|w| w[0] != w[1])
+        && sharding.dims.iter().zip(shape).all(|(axes, &n)| {
+            let k = u64::from(mesh.group_size(axes));
+            n >= k && (axes.len() < 2 || n.is_multiple_of(k))
+        })
+}
+
+impl<'a> Resharder<'a> {
+    /// Reshards over a stage's mesh.
+    pub fn new(model: &'a dyn CostModel, mesh: &'a Mesh, first_rank: u32) -> Self {
+        Resharder { model, mesh, first_rank, known: FxHashMap::default() }
+    }
+
+    /// The cheapest path; `None` when there is none (nothing becomes partial).
+    pub fn path(&mut self, ty: &TensorType, from: &Sharding, to: &Sharding) -> Option<Path> {
+        if from == to {
+            return Some(Path { steps: vec![], time: Seconds(0.0) });
+        }
+        let all = match self.known.get(&(ty.clone(), from.clone())) {
+            Some(all) => all.clone(),
+            None => {
+                let all = std::rc::Rc::new(self.explore(ty, from));
+                self.known.insert((ty.clone(), from.clone()), all.clone());
+                all
+            }
+        };
+        all.get(to).cloned()
+    }
+
+    /// The time of the cheapest path.
+    pub fn time(&mut self, ty: &TensorType, from: &Sharding, to: &Sharding) -> Option<Seconds> {
+        self.path(ty, from, to).map(|p| p.time)
+    }
+
+    fn explore(&self, ty: &TensorType, from: &Sharding) -> BTreeMap<Sharding, Path> {
+        let mut done: BTreeMap<Sharding, Path> = BTreeMap::new();
+        let mut open: BTreeMap<Sharding, Path> = BTreeMap::new();
+        open.insert(from.clone(), Path { steps: vec![], time: Seconds(0.0) });
+        while let Some((at, path)) =
+            open.iter().min_by(|a, b| a.1.time.0.total_cmp(&b.1.time.0).then_with(|| a.0.cmp(b.0))).map(|(s, p)| (s.clone(), p.clone()))
+        {
+            open.remove(&at);
+            for (step, next, cost) in self.steps(ty, &at) {
+                if done.contains_key(&next) || !is_valid(&next, &ty.shape, self.mesh) {
+                    continue;
+                }
+                let time = path.time + cost;
+                if open.get(&next).is_none_or(|p| time < p.time) {
+                    let mut steps = path.steps.clone();
+                    steps.push((step, next.clone()));
+                    open.insert(next, Path { steps, time });
+                }
+            }
+            done.insert(at, path);
+        }
+        done
+    }
+
+    /// Every single step from a sharding.
+    fn steps(&self, ty: &TensorType, at: &Sharding) -> Vec<(Step, Sharding, Seconds)> {
+        let mut out = Vec::new();
+        let bytes = |s: &Sharding| Bytes(s.local_shape(&ty.shape, self.mesh).iter().product::<u64>() * ty.dtype.bytes());
+        let collective = |kind: CollectiveKind, bytes: Bytes, axes: &[AxisId]| {
+            let group = self.model.cluster().group(self.mesh, self.first_rank, axes);
+            self.model.collective(&CollectiveCall { kind, bytes, dtype: ty.dtype }, &group).time
+        };
+        if let Some(&(_, reducer)) = at.partial.first() {
+            let all: Vec<AxisId> = at.partial.iter().map(|p| p.0).collect();
+            let mut sets: Vec<Vec<AxisId>> = all.iter().map(|&a| vec![a]).collect();
+            if all.len() > 1 {
+                sets.push(all.clone());
+            }
+            for axes in sets {
+                let mut next = at.clone();
+                next.partial.retain(|p| !axes.contains(&p.0));
+                let cost = collective(CollectiveKind::AllReduce, bytes(at), &axes);
+                out.push((Step::AllReduce { axes, reducer }, next, cost));
+            }
+            for &axis in &all {
+                for dim in 0..at.dims.len() {
+                    let mut next = at.clone();
+                    next.partial.retain(|p| p.0 != axis);
+                    next.dims[dim].push(axis);
+                    let cost = collective(CollectiveKind::ReduceScatter, bytes(at), &[axis]);
+                    out.push((Step::ReduceScatter { axis, dim, reducer }, next, cost));
+                }
+            }
+        }
+        let used = at.axes();
+        for axis in self.mesh.axis_ids().filter(|&a| !used.contains(&a) && self.mesh.size(a) > 1) {
+            for dim in 0..at.dims.len() {
+                out.push((Step::Slice { axis, dim }, at.clone().with_dim(dim, axis), SLICE));
+            }
+        }
+        for dim in 0..at.dims.len() {
+            for keep in 0..at.dims[dim].len() {
+                let mut next = at.clone();
+                let axes = next.dims[dim].split_off(keep);
+                let cost = collective(CollectiveKind::AllGather, bytes(&next), &axes);
+                out.push((Step::AllGather { axes, dim }, next, cost));
+            }
+            let Some(&axis) = at.dims[dim].last() else { continue };
+            for to in (0..at.dims.len()).filter(|&t| t != dim) {
+                let mut next = at.clone();
+                next.dims[dim].pop();
+                next.dims[to].push(axis);
+                let even = [(dim, at), (to, &next)].iter().all(|(d, s)| ty.shape[*d].is_multiple_of(u64::from(self.mesh.group_size(&s.dims[*d]))));
+                if even {
+                    let cost = collective(CollectiveKind::AllToAll, bytes(at), &[axis]);
+                    out.push((Step::AllToAll { axis, from: dim, to }, next, cost));
+                }
+            }
+        }
+        out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use cost_model::{AnalyticModel, Cluster};
+    use ir::DType;
+
+    #[test]
+    fn a_partial_is_scattered_rather_than_reduced_and_sliced() {
+        let cluster = Cluster::parse("dgx-a100:1").expect("a preset");
+        let (model, mesh) = (AnalyticModel::new(cluster), Mesh::new(&[8]));
+        let ty = TensorType::new(DType::F32, [1024, 1024]);
+        let mut r = Resharder::new(&model, &mesh, 0);
+        let partial = Sharding { dims: vec![vec![], vec![]], partial: vec![(AxisId(0), Reducer::Add)] };
+        let rows = Sharding::replicated(2).with_dim(0, AxisId(0));
+        let path = r.path(&ty, &partial, &rows).expect("reachable");
+        assert!(matches!(path.steps.as_slice(), [(Step::ReduceScatter { dim: 0, .. }, _)]));
+        let columns = Sharding::replicated(2).with_dim(1, AxisId(0));
+        assert!(matches!(r.path(&ty, &rows, &columns).expect("reachable").steps.as_slice(), [(Step::AllToAll { from: 0, to: 1, .. }, _)]));
+        assert!(r.path(&ty, &rows, &partial).is_none(), "nothing becomes partial");
+    }
+}

@@ -1,0 +1,183 @@
+//! Strategies: what a group does on every axis of the mesh, the shardings this means, and its compute time.
+
+use super::groups::{AxisChoice, Choice, Group, Groups, Status};
+use super::reshard::is_valid;
+use crate::rules::Dims;
+use crate::step::StepGraph;
+use cost_model::{CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
+use ir::op::OpKind;
+use ir::{Bytes, DType, Flops, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
+
+/// One way to shard a group.
+#[derive(Clone, Debug)]
+pub struct Strategy {
+    /// What each axis does.
+    pub axes: Vec<Choice>,
+    /// Sharding required of each read.
+    pub reads: Vec<Sharding>,
+    /// Sharding of each write.
+    pub writes: Vec<Sharding>,
+    /// Time of its ops on one device, once.
+    pub compute: Seconds,
+}
+
+impl Strategy {
+    /// In words: `%51 rows on "x"`; factors are named by their extents.
+    pub fn describe(&self, group: &Group, mesh: &Mesh) -> String {
+        let parts: Vec<String> = self
+            .axes
+            .iter()
+            .zip(&mesh.axes)
+            .map(|(c, axis)| match c {
+                Choice::Whole => format!("whole on \"{}\"", axis.name),
+                Choice::Cut(f) => {
+                    let factor = &group.factors[*f as usize];
+                    format!("{}{} on \"{}\"", if factor.reduction.is_some() { "summed " } else { "" }, factor.size, axis.name)
+                }
+                Choice::Partial(..) => format!("partial on \"{}\"", axis.name),
+            })
+            .collect();
+        parts.join(", ")
+    }
+}
+
+/// The sharding of a value with `dims` when each axis has a choice and a status.
+fn sharding(dims: &Dims, axes: &[(Choice, Status)]) -> Sharding {
+    let mut s = Sharding::replicated(dims.len());
+    for (a, (choice, status)) in (0..).map(ir::AxisId).zip(axes) {
+        match (choice, status) {
+            (Choice::Cut(f), Status::Cut) => (0..dims.len()).filter(|&d| dims[d] == Some(*f)).for_each(|d| s.dims[d].push(a)),
+            (_, Status::Partial(r)) => s.partial.push((a, *r)),
+            _ => {}
+        }
+    }
+    s
+}
+
+/// Everything strategies need to know of the step.
+pub struct Context<'a> {
+    /// The step.
+    pub step: &'a StepGraph,
+    /// Its groups.
+    pub groups: &'a Groups,
+    /// The mesh.
+    pub mesh: &'a Mesh,
+    /// Prices.
+    pub model: &'a dyn CostModel,
+    /// Values that lie in memory; the others stay inside kernels.
+    pub stored: &'a SecondaryMap<ValueId, bool>,
+}
+
+/// All strategies of a group, the one that does everything whole first.
+pub fn strategies(cx: &Context<'_>, group: &Group) -> Vec<Strategy> {
+    let graph = &cx.step.graph;
+    let per_axis: Vec<Vec<AxisChoice>> = cx.mesh.axes.iter().map(|a| group.choices(graph, &cx.groups.rules, a.size)).collect();
+    let mut combinations: Vec<Vec<&AxisChoice>> = vec![vec![]];
+    for choices in &per_axis {
+        combinations = combinations.iter().flat_map(|c| choices.iter().map(|x| [c.as_slice(), &[x]].concat())).collect();
+    }
+    let mut out = Vec::new();
+    for combination in combinations {
+        let reducers: Vec<_> =
+            combination.iter().flat_map(|c| c.reads.iter().chain(&c.writes)).filter_map(|s| if let Status::Partial(r) = s { Some(r) } else { None }).collect();
+        if reducers.windows(2).any(|w| w[0] != w[1]) {
+            continue;
+        }
+        let of = |i: usize, write: bool| -> Vec<(Choice, Status)> {
+            combination.iter().map(|c| (c.choice.clone(), if write { c.writes[i] } else { c.reads[i] })).collect()
+        };
+        let reads: Vec<Sharding> = group.reads.iter().enumerate().map(|(i, r)| sharding(&r.dims, &of(i, false))).collect();
+        let writes: Vec<Sharding> = group.writes.iter().enumerate().map(|(i, w)| sharding(&w.dims, &of(i, true))).collect();
+        let valid = group.reads.iter().zip(&reads).chain(group.writes.iter().zip(&writes)).all(|(a, s)| is_valid(s, &graph.ty(a.value).shape, cx.mesh));
+        if valid {
+            let axes: Vec<Choice> = combination.iter().map(|c| c.choice.clone()).collect();
+            let compute = compute(cx, group, &axes, &reads, &writes);
+            out.push(Strategy { axes, reads, writes, compute });
+        }
+    }
+    out
+}
+
+/// Extent of a dimension on one device.
+fn local(n: u64, factor: Option<u32>, axes: &[Choice], mesh: &Mesh) -> u64 {
+    let k: u64 =
+        axes.iter().zip(&mesh.axes).filter(|(c, _)| factor.is_some() && **c == Choice::Cut(factor.unwrap_or(0))).map(|(_, a)| u64::from(a.size)).product();
+    n.div_ceil(k)
+}
+
+/// Arithmetic of one element of an op, in units of an addition.
+fn weight(kind: &OpKind) -> f64 {
+    use ir::op::{BinaryOp, UnaryOp};
+    match kind {
+        OpKind::Unary(UnaryOp::Negate | UnaryOp::Abs | UnaryOp::Square | UnaryOp::Not) => 1.0,
+        OpKind::Unary(UnaryOp::Sqrt | UnaryOp::Rsqrt) => 4.0,
+        OpKind::Unary(_) | OpKind::Binary(BinaryOp::Power) => 16.0,
+        OpKind::Binary(BinaryOp::Divide) => 4.0,
+        _ => 1.0,
+    }
+}
+
+/// Time of a group's own ops on one device.
+fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding], writes: &[Sharding]) -> Seconds {
+    let graph = &cx.step.graph;
+    let bytes = |v: ValueId, s: &Sharding| {
+        let ty = graph.ty(v);
+        Bytes(s.local_shape(&ty.shape, cx.mesh).iter().product::<u64>() * ty.dtype.bytes())
+    };
+    let read: Bytes = group.reads.iter().zip(reads).filter(|(r, _)| cx.stored[r.value]).map(|(r, s)| bytes(r.value, s)).sum();
+    let written: Bytes = group.writes.iter().zip(writes).filter(|(w, _)| cx.stored[w.value]).map(|(w, s)| bytes(w.value, s)).sum();
+    let mut flops = Flops(0.0);
+    let mut total = Seconds(0.0);
+    for member in group.members.iter().filter(|m| group.ops.contains(&m.op)) {
+        let op = &graph.ops[member.op];
+        let extents =
+            |i: usize| -> Vec<u64> { graph.ty(op.operands[i]).shape.iter().zip(&member.operand_dims[i]).map(|(&n, &f)| local(n, f, axes, cx.mesh)).collect() };
+        match &op.kind {
+            OpKind::Dot(d) => {
+                let (l, r) = (extents(0), extents(1));
+                let product = |dims: &[usize], s: &[u64]| dims.iter().map(|&d| s[d]).product::<u64>();
+                total += cx.model.matmul(&MatMulShape {
+                    batch: product(&d.lhs_batch, &l),
+                    m: product(&d.lhs_free(l.len()), &l),
+                    n: product(&d.rhs_free(r.len()), &r),
+                    k: product(&d.lhs_contract, &l),
+                    dtype: graph.ty(op.operands[0]).dtype,
+                });
+            }
+            OpKind::Convolution(d) => {
+                let (l, r) = (extents(0), extents(1));
+                let out: u64 = d.output_spatial.iter().map(|&s| graph.ty(op.results[0]).shape[s]).product();
+                let shape = MatMulShape {
+                    batch: 1,
+                    m: l[d.input_batch] * out,
+                    n: r[d.kernel_output],
+                    k: r.iter().product::<u64>() / r[d.kernel_output].max(1),
+                    dtype: graph.ty(op.operands[0]).dtype,
+                };
+                let work = KernelWork { read, written, flops: shape.flops(), dtype: shape.dtype };
+                total += cx.model.library(&LibraryWork { op: LibraryOp::Convolution(shape), work });
+            }
+            kind => {
+                let space: u64 = match kind {
+                    OpKind::Reduce { .. } => extents(0).iter().product(),
+                    _ => graph.ty(op.results[0]).shape.iter().zip(&member.result_dims[0]).map(|(&n, &f)| local(n, f, axes, cx.mesh)).product(),
+                };
+                flops += Flops(space as f64 * weight(kind));
+                let library = match kind {
+                    OpKind::Gather(_) | OpKind::DynamicSlice { .. } => Some(LibraryOp::Gather),
+                    OpKind::Scatter { .. } => Some(LibraryOp::Scatter),
+                    k if k.is_elementwise() || matches!(k, OpKind::Reduce { .. } | OpKind::AllReduce { .. }) => None,
+                    _ => Some(LibraryOp::Other),
+                };
+                if let Some(op) = library {
+                    total += cx.model.library(&LibraryWork { op, work: KernelWork { read, written, flops, dtype: DType::F32 } });
+                    return total;
+                }
+            }
+        }
+    }
+    if flops.0 > 0.0 && (read.0 > 0 || written.0 > 0) {
+        total += cx.model.kernel(&KernelWork { read, written, flops, dtype: DType::F32 });
+    }
+    total
+}
