@@ -3,5 +3,11 @@
 pub mod batch;
 pub mod canonical;
 pub mod import;
+pub mod kernels;
+pub mod lower;
 pub mod memory;
+pub mod rules;
 pub mod schedule;
+pub mod shard;
+pub mod spmd;
+pub mod step;

@@ -1,0 +1,11 @@
+//! Local ops to kernels and library calls.
+//!
+//! `classify` says what is computed where, `units` cuts the graph, `build` writes each kernel's loop nest, `matmul` each matrix product.
+
+pub mod build;
+pub mod classify;
+mod coalesce;
+pub mod matmul;
+pub mod stored;
+pub mod units;
+pub mod view;

@@ -1,0 +1,4 @@
+//! Kernels to code, instructions, the plan.
+
+mod cost;
+pub mod program;

@@ -1,0 +1,515 @@
+//! From a local graph to a [`Program`]: buffers with lifetimes, offsets in the arena, and instructions.
+//!
+//! A value with memory has a buffer. Lifetimes are intervals over the instructions of all phases in order; what lives across phases that repeat for
+//! several microbatches lives until the last of them ends, and a value kept from forward to backward has a slot per microbatch in flight.
+//! A state's new value is written into the buffer of the old one when every reader of the old one has run; else it is copied there at the end.
+
+use super::cost::InstructionCost;
+use crate::kernels::build::{self, Argument};
+use crate::kernels::classify::Classes;
+use crate::kernels::matmul;
+use crate::kernels::units::{self, Unit, UnitKind};
+use crate::memory::assign::{Item, assign};
+use crate::spmd::local::{LocalGraph, Sink, Source};
+use cost_model::CostModel;
+use ir::diagnostic::{Diagnostic, Result};
+use ir::kernel::Kernel;
+use ir::op::{OpKind, Reducer};
+use ir::program::{
+    Binding, Block, Buffer, BufferId, BufferKind, CollectiveKind, Instruction, InstructionKind, KernelId, Phase, Pieces, Program, Scalar, Segment,
+};
+use ir::{Bytes, Flops, OpId, PrimaryMap, Seconds, TensorType, ValueId};
+use rustc_hash::FxHashMap;
+use std::collections::{BTreeMap, BTreeSet};
+
+/// The kernels of a plan, each once.
+#[derive(Default)]
+pub struct KernelTable {
+    /// The kernels.
+    pub kernels: PrimaryMap<KernelId, Kernel>,
+    known: FxHashMap<[u8; 32], KernelId>,
+}
+
+impl KernelTable {
+    /// The id of a kernel, added when it is new.
+    pub fn intern(&mut self, kernel: Kernel) -> KernelId {
+        let hash = kernel.hash();
+        *self.known.entry(hash).or_insert_with(|| self.kernels.push(kernel))
+    }
+}
+
+/// A buffer while its lifetime is being found.
+struct Draft {
+    buffer: Buffer,
+    first: usize,
+    last: usize,
+    /// Nothing else may ever lie there (sent values, state, data).
+    exclusive: bool,
+}
+
+struct Lowering<'a> {
+    local: &'a LocalGraph,
+    classes: &'a Classes,
+    units: &'a [Unit],
+    kernels: &'a mut KernelTable,
+    cost: InstructionCost<'a>,
+    buffers: PrimaryMap<BufferId, Draft>,
+    buffer_of: BTreeMap<ValueId, BufferId>,
+    phases: [Vec<Instruction>; 4],
+    /// Copies into state buffers at the end of the step.
+    final_copies: Vec<(ValueId, BufferId)>,
+}
+
+/// Lowers a local graph.
+///
+/// # Errors
+/// `E0801` for an op that the runtime has no code for.
+pub fn lower(local: &mut LocalGraph, kernels: &mut KernelTable, model: &dyn CostModel) -> Result<Program> {
+    matmul::normalise(local);
+    let local = &*local;
+    let classes = Classes::new(local);
+    let units = units::units(local, &classes);
+    let mut l = Lowering {
+        local,
+        classes: &classes,
+        units: &units,
+        kernels,
+        cost: InstructionCost { model, mesh: &local.mesh, first_rank: local.first_rank },
+        buffers: PrimaryMap::new(),
+        buffer_of: BTreeMap::new(),
+        phases: Default::default(),
+        final_copies: vec![],
+    };
+    l.bind_inputs();
+    l.choose_state_buffers();
+    l.receive();
+    for unit in &units {
+        l.unit(unit)?;
+    }
+    l.copy_state();
+    l.finish()
+}
+
+impl Lowering<'_> {
+    fn draft(&mut self, name: String, ty: TensorType, slots: u32, kind: BufferKind, persistent: bool) -> BufferId {
+        let slot_stride = ty.bytes().max(1).next_multiple_of(64);
+        let buffer = Buffer { name, ty, offset: 0, slots, slot_stride, kind, persistent };
+        self.buffers.push(Draft { buffer, first: usize::MAX, last: 0, exclusive: persistent })
+    }
+
+    fn bind_inputs(&mut self) {
+        for (i, input) in self.local.inputs.iter().enumerate() {
+            let v = self.local.graph.inputs[i];
+            let (slots, persistent) = match &input.source {
+                Source::Argument { microbatched: true, .. } => (self.local.microbatches, true),
+                Source::Argument { .. } => (1, true),
+                Source::Received { .. } => (self.slots(v), false),
+            };
+            let b = self.draft(self.local.graph.display_name(v), self.local.graph.ty(v).clone(), slots, input.kind, persistent);
+            self.buffer_of.insert(v, b);
+        }
+    }
+
+    /// Slots of a per-microbatch value: one, or one per microbatch in flight when the backward reads what the forward made.
+    fn slots(&self, v: ValueId) -> u32 {
+        let made = self.made_in(v);
+        let crosses = made == Phase::Forward && self.units.iter().any(|u| u.phase == Phase::Backward && u.reads.contains(&v));
+        if crosses { self.local.in_flight } else { 1 }
+    }
+
+    fn made_in(&self, v: ValueId) -> Phase {
+        if let Some(i) = self.local.graph.inputs.iter().position(|&w| w == v) {
+            return match &self.local.inputs[i].source {
+                Source::Received { phase, .. } => *phase,
+                Source::Argument { .. } => Phase::Before,
+            };
+        }
+        self.units.iter().find(|u| u.writes.contains(&v)).map_or(Phase::Before, |u| u.phase)
+    }
+
+    /// The value whose memory an output is.
+    fn output_base(&self, v: ValueId) -> ValueId {
+        units::alias_of(self.local, self.classes, v).unwrap_or(v)
+    }
+
+    /// Lets new state be written where the old one lies, if nobody reads the old one afterwards.
+    fn choose_state_buffers(&mut self) {
+        let mut taken = BTreeSet::new();
+        for (o, sink) in self.local.outputs.iter().enumerate() {
+            let Sink::Result { replaces: Some(input), .. } = sink else { continue };
+            let old = self.local.graph.inputs[*input as usize];
+            let new = self.output_base(self.local.graph.outputs[o]);
+            let state = self.buffer_of[&old];
+            if new == old {
+                continue;
+            }
+            let writer = self.units.iter().position(|u| u.writes.contains(&new));
+            let safe = writer.is_some_and(|w| {
+                !self.is_total(new)
+                    && self.units.iter().enumerate().all(|(u, unit)| !unit.reads.contains(&old) || u < w || (u == w && self.reads_in_place(unit, old, new)))
+            });
+            if safe && !self.buffer_of.contains_key(&new) && taken.insert(new) && self.local.graph.ty(new).bytes() == self.local.graph.ty(old).bytes() {
+                self.buffer_of.insert(new, state);
+            } else {
+                self.final_copies.push((new, state));
+            }
+        }
+    }
+
+    fn is_total(&self, v: ValueId) -> bool {
+        self.local
+            .graph
+            .def_op(v)
+            .is_some_and(|op| matches!(&self.local.graph.ops[op].kind, OpKind::AllReduce { axes, .. } if axes == &[ir::AxisId::MICROBATCH]))
+    }
+
+    /// Whether a kernel reads `old` only where it writes `new`.
+    fn reads_in_place(&self, unit: &Unit, old: ValueId, new: ValueId) -> bool {
+        if matches!(unit.kind, UnitKind::Call(_)) {
+            return false;
+        }
+        let built = build::kernel(self.local, self.classes, unit, &|v| self.buffer_of.contains_key(&v));
+        let param = |a: Argument| built.arguments.iter().position(|x| *x == a);
+        let (Some(read), Some(write)) = (param(Argument::Read(old)), param(Argument::Write(new))) else { return false };
+        let store = built.kernel.stores.iter().find(|s| s.param as usize == write);
+        store.is_some_and(|s| {
+            built.kernel.nodes.values().all(|n| match &n.kind {
+                ir::kernel::NodeKind::Load { param, index } if *param as usize == read => *index == s.index,
+                ir::kernel::NodeKind::Gather { param, .. } => *param as usize != read,
+                _ => true,
+            })
+        })
+    }
+
+    /// The position that the next instruction of a phase will have; phases are numbered apart and joined in `finish`.
+    fn moment(&self, phase: Phase) -> usize {
+        (phase as usize) << 32 | self.phases[phase as usize].len()
+    }
+
+    fn push(&mut self, phase: Phase, kind: InstructionKind, reads: Vec<BufferId>, writes: Vec<BufferId>, source: String, flops: Flops, bytes: Bytes) {
+        let now = self.moment(phase);
+        for &b in reads.iter().chain(&writes) {
+            let d = &mut self.buffers[b];
+            d.first = d.first.min(now);
+            d.last = d.last.max(now);
+        }
+        let seconds = self.cost.seconds(&kind, flops, bytes);
+        self.phases[phase as usize].push(Instruction { kind, reads, writes, source, seconds, flops, bytes });
+    }
+
+    fn source(&self, op: OpId) -> String {
+        let o = &self.local.graph.ops[op];
+        let name = o.results.first().map_or_else(String::new, |&v| self.local.graph.display_name(v));
+        match self.local.graph.locs.get(o.loc) {
+            Some(l) if l.line > 0 => format!("{name} (line {})", l.line),
+            _ => name,
+        }
+    }
+
+    fn receive(&mut self) {
+        for (i, input) in self.local.inputs.iter().enumerate() {
+            if let Source::Received { from, channel, phase } = input.source {
+                let b = self.buffer_of[&self.local.graph.inputs[i]];
+                let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
+                let name = self.buffers[b].buffer.name.clone();
+                self.push(phase, InstructionKind::Receive { from, channel }, vec![], vec![b], name, Flops(0.0), bytes);
+                self.send(self.local.graph.inputs[i], phase);
+            }
+        }
+    }
+
+    fn send(&mut self, v: ValueId, now: Phase) {
+        for (o, sink) in self.local.outputs.iter().enumerate() {
+            let Sink::Sent { to, channel, phase } = sink else { continue };
+            if self.output_base(self.local.graph.outputs[o]) == v && *phase == now {
+                let b = self.buffer_of[&v];
+                self.buffers[b].exclusive = true;
+                let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
+                let name = self.buffers[b].buffer.name.clone();
+                self.push(now, InstructionKind::Send { to: *to, channel: *channel }, vec![b], vec![], name, Flops(0.0), bytes);
+            }
+        }
+    }
+
+    /// The buffer of a value about to be written.
+    fn written(&mut self, v: ValueId, phase: Phase) -> BufferId {
+        if let Some(&b) = self.buffer_of.get(&v) {
+            return b;
+        }
+        let ty = self.local.graph.ty(v).clone();
+        let total = self.is_total(v) && self.local.microbatches > 1;
+        let slots = if total { 1 } else { self.slots(v) };
+        let across = self.units.iter().any(|u| u.phase != phase && u.reads.contains(&v));
+        let kind = match phase {
+            _ if total => BufferKind::Gradient,
+            Phase::Forward if across => BufferKind::Activation,
+            Phase::Backward if across => BufferKind::Gradient,
+            _ => BufferKind::Temporary,
+        };
+        let b = self.draft(self.local.graph.display_name(v), ty.clone(), slots, kind, false);
+        self.buffer_of.insert(v, b);
+        if total {
+            let element = ir::literal::encode(ty.dtype, 0.0);
+            let (name, bytes) = (self.buffers[b].buffer.name.clone(), Bytes(ty.bytes()));
+            self.push(Phase::Before, InstructionKind::Fill { element }, vec![], vec![b], name, Flops(0.0), bytes);
+        }
+        b
+    }
+
+    fn read(&self, v: ValueId) -> BufferId {
+        let base = if self.buffer_of.contains_key(&v) { v } else { units::alias_of(self.local, self.classes, v).unwrap_or(v) };
+        self.buffer_of[&base]
+    }
+
+    fn unit(&mut self, unit: &Unit) -> Result<()> {
+        match &unit.kind {
+            UnitKind::Call(op) => self.call(unit, *op)?,
+            _ => self.kernel(unit),
+        }
+        for &v in &unit.writes {
+            self.send(v, unit.phase);
+        }
+        Ok(())
+    }
+
+    fn kernel(&mut self, unit: &Unit) {
+        let built = build::kernel(self.local, self.classes, unit, &|v| self.buffer_of.contains_key(&v));
+        let (mut reads, mut writes) = (vec![], vec![]);
+        for argument in &built.arguments {
+            match *argument {
+                Argument::Read(v) => reads.push(self.read(v)),
+                Argument::Write(v) | Argument::Accumulator(v) => writes.push(self.written(v, unit.phase)),
+            }
+        }
+        let bytes = Bytes(built.kernel.params.iter().map(|p| p.elements * p.dtype.bytes()).sum());
+        let points: u64 = built.kernel.domain.iter().product();
+        let flops = Flops(
+            (points
+                * built.kernel.nodes.values().filter(|n| !matches!(n.kind, ir::kernel::NodeKind::Load { .. } | ir::kernel::NodeKind::Constant(_))).count()
+                    as u64) as f64,
+        );
+        let source = match &unit.kind {
+            UnitKind::Store(v) => self.local.graph.display_name(*v),
+            _ => self.source(*unit.ops.last().expect("invariant: a kernel has an op")),
+        };
+        let kernel = self.kernels.intern(built.kernel);
+        self.push(unit.phase, InstructionKind::Kernel { kernel, scalars: built.scalars }, reads, writes, source, flops, bytes);
+    }
+
+    fn call(&mut self, unit: &Unit, id: OpId) -> Result<()> {
+        let op = &self.local.graph.ops[id];
+        let source = self.source(id);
+        let types = |vs: &[ValueId]| vs.iter().map(|&v| self.local.graph.ty(v).clone()).collect::<Vec<_>>();
+        let (operands, results) = (types(&op.operands), types(&op.results));
+        let bytes = Bytes(operands.iter().chain(&results).map(TensorType::bytes).sum());
+        if matmul::is_product(self.local, id) {
+            let product = matmul::plan(self.local, self.classes, id);
+            let reads = product.bases.iter().map(|&v| self.read(v)).collect();
+            let m = &product.matmul;
+            let flops = Flops(2.0 * (m.m * m.n * m.k * m.batch.iter().map(|b| b.size).product::<u64>()) as f64);
+            let write = self.written(unit.writes[0], unit.phase);
+            self.push(unit.phase, InstructionKind::MatMul(product.matmul), reads, vec![write], source, flops, bytes);
+            return Ok(());
+        }
+        let reads: Vec<BufferId> = op.operands.iter().map(|&v| self.read(v)).collect();
+        let writes: Vec<BufferId> = unit.writes.iter().map(|&v| self.written(v, unit.phase)).collect();
+        let kind = if op.kind.is_collective() {
+            collective(self.local, id, &reads, &writes)
+        } else if supported(&op.kind) {
+            InstructionKind::Library { op: op.kind.clone(), operands, results }
+        } else {
+            return Err(unsupported(self.local, id).into());
+        };
+        self.push(unit.phase, kind, reads, writes, source, Flops(0.0), bytes);
+        Ok(())
+    }
+
+    /// Copies new state whose buffer is not the old one's: through temporaries where a state is another's old value.
+    fn copy_state(&mut self) {
+        let copies = std::mem::take(&mut self.final_copies);
+        let mut moves = Vec::new();
+        for (v, to) in copies {
+            let from = self.read(v);
+            if from == to {
+                continue;
+            }
+            let ty = self.buffers[to].buffer.ty.clone();
+            let name = self.buffers[to].buffer.name.clone();
+            let from = if self.buffers[from].buffer.persistent {
+                let b = self.draft(name.clone(), ty.clone(), 1, BufferKind::Temporary, false);
+                self.push_copy(from, b, &ty, name.clone());
+                b
+            } else {
+                from
+            };
+            moves.push((from, to, ty, name));
+        }
+        for (from, to, ty, name) in moves {
+            self.push_copy(from, to, &ty, name);
+        }
+    }
+
+    fn push_copy(&mut self, from: BufferId, to: BufferId, ty: &TensorType, name: String) {
+        let block = || Block { offset: Scalar::default(), strides: vec![1] };
+        let kind = InstructionKind::Copy { shape: vec![ty.elements()], from: block(), to: block() };
+        self.push(Phase::After, kind, vec![from], vec![to], name, Flops(0.0), Bytes(2 * ty.bytes()));
+    }
+
+    /// Joins the phases' moments, assigns offsets, and binds arguments and results.
+    fn finish(mut self) -> Result<Program> {
+        let local = self.local;
+        let lengths: Vec<usize> = self.phases.iter().map(Vec::len).collect();
+        let start: Vec<usize> = (0..4).map(|p| lengths[..p].iter().sum()).collect();
+        let end = lengths.iter().sum::<usize>().max(1);
+        let mut outputs = Vec::new();
+        for (o, sink) in local.outputs.iter().enumerate() {
+            let Sink::Result { index, replaces, global_shape, sharding } = sink else { continue };
+            let buffer = match replaces {
+                Some(input) => self.buffer_of[&local.graph.inputs[*input as usize]],
+                None => self.read(local.graph.outputs[o]),
+            };
+            let d = &mut self.buffers[buffer];
+            d.last = usize::MAX;
+            if d.first == usize::MAX {
+                d.first = 0;
+            }
+            outputs.push(Binding { index: *index, buffer, global_shape: global_shape.clone(), microbatched: false, sharding: sharding.clone() });
+        }
+        let repeated = local.microbatches > 1;
+        let flat = |m: usize| if m == usize::MAX { end } else { start[m >> 32] + (m & 0xffff_ffff) };
+        let mut items = Vec::with_capacity(self.buffers.len());
+        for d in self.buffers.values() {
+            let (mut first, mut last) = (if d.first == usize::MAX { 0 } else { flat(d.first) }, if d.last == usize::MAX { end } else { flat(d.last) + 1 });
+            let phase_of = |moment: usize| (0..4).rev().find(|&p| moment >= start[p]).unwrap_or(0);
+            if repeated && !d.exclusive && d.first != usize::MAX {
+                let (from, to) = (d.first >> 32, phase_of(last.saturating_sub(1).max(first)));
+                if from != to {
+                    // Alive across phases that repeat: from the first one's start to the last one's end.
+                    if from == Phase::Forward as usize || from == Phase::Backward as usize {
+                        first = start[Phase::Forward as usize];
+                    }
+                    if to == Phase::Forward as usize || to == Phase::Backward as usize {
+                        last = last.max(start[Phase::After as usize]);
+                    }
+                }
+            }
+            if d.exclusive {
+                (first, last) = (0, end);
+            }
+            items.push(Item { bytes: d.buffer.bytes(), first: first as u32, last: last as u32, align: 64 });
+        }
+        let assignment = assign(&items);
+        let mut buffers = PrimaryMap::new();
+        for (d, offset) in self.buffers.values().zip(assignment.offsets) {
+            buffers.push(Buffer { offset, ..d.buffer.clone() });
+        }
+        let inputs = local
+            .inputs
+            .iter()
+            .enumerate()
+            .filter_map(|(i, input)| match &input.source {
+                Source::Argument { index, global_shape, microbatched, sharding } => Some(Binding {
+                    index: *index,
+                    buffer: self.buffer_of[&local.graph.inputs[i]],
+                    global_shape: global_shape.clone(),
+                    microbatched: *microbatched,
+                    sharding: sharding.clone(),
+                }),
+                Source::Received { .. } => None,
+            })
+            .collect();
+        let program = Program {
+            stage: local.stage,
+            mesh: local.mesh.clone(),
+            first_rank: local.first_rank,
+            buffers,
+            arena: Bytes(assignment.total),
+            phases: self.phases,
+            inputs,
+            outputs,
+        };
+        program.verify().map_err(|e| {
+            Diagnostic::outcome("E0809", format!("the compiler made an inconsistent program: {e}")).with_help("this is a bug; please report the model")
+        })?;
+        Ok(program)
+    }
+}
+
+/// A collective op as an instruction.
+fn collective(local: &LocalGraph, id: OpId, reads: &[BufferId], writes: &[BufferId]) -> InstructionKind {
+    let op = &local.graph.ops[id];
+    let (input, output) = (local.graph.ty(op.operands[0]), local.graph.ty(op.results[0]));
+    let contiguous = |t: &TensorType| Pieces { shape: vec![t.elements()], strides: vec![1], peer_stride: 0 };
+    // A value seen as [outer, blocks, inner]: the pieces are the blocks.
+    let blocks = |whole: &TensorType, dim: usize, count: u64| {
+        let (outer, rest): (u64, u64) = (whole.shape[..dim].iter().product(), whole.shape[dim..].iter().product());
+        let inner = rest / count;
+        Pieces { shape: vec![outer, inner], strides: vec![rest, 1], peer_stride: inner }
+    };
+    let (kind, axes, reducer, give, take) = match &op.kind {
+        OpKind::AllReduce { axes, reducer } => (CollectiveKind::AllReduce, axes, *reducer, contiguous(input), contiguous(output)),
+        OpKind::AllGather { axes, dim } => {
+            let n = u64::from(local.mesh.group_size(axes));
+            (CollectiveKind::AllGather, axes, Reducer::Add, contiguous(input), blocks(output, *dim, n))
+        }
+        OpKind::ReduceScatter { axes, dim, reducer } => {
+            let n = u64::from(local.mesh.group_size(axes));
+            (CollectiveKind::ReduceScatter, axes, *reducer, blocks(input, *dim, n), contiguous(output))
+        }
+        OpKind::AllToAll { axes, split, concat } => {
+            let n = u64::from(local.mesh.group_size(axes));
+            (CollectiveKind::AllToAll, axes, Reducer::Add, exchange(input, *split, n), exchange(output, *concat, n))
+        }
+        kind => unreachable!("invariant: {kind:?} is no collective"),
+    };
+    let segment = Segment { input: reads[0], output: writes[0], give, take };
+    InstructionKind::Collective { kind, axes: axes.clone(), reducer, dtype: input.dtype, segments: vec![segment] }
+}
+
+/// Pieces of a value cut into `n` blocks of `dim`, with every dimension's stride, so that pieces of different layouts correspond element by element.
+fn exchange(whole: &TensorType, dim: usize, n: u64) -> Pieces {
+    let mut shape = whole.shape.clone();
+    shape[dim] /= n;
+    let strides = whole.strides();
+    let peer_stride = shape[dim] * strides[dim];
+    Pieces { shape, strides, peer_stride }
+}
+
+/// Ops that the runtime's library does on row-major values.
+fn supported(kind: &OpKind) -> bool {
+    match kind {
+        OpKind::Constant(_)
+        | OpKind::Pad { .. }
+        | OpKind::Concatenate { .. }
+        | OpKind::DynamicSlice { .. }
+        | OpKind::DynamicUpdateSlice
+        | OpKind::Convolution(_)
+        | OpKind::Gather(_)
+        | OpKind::TopK { .. } => true,
+        OpKind::Scatter { reducer, .. } | OpKind::ReduceWindow { reducer, .. } => *reducer != Reducer::General,
+        OpKind::BitcastConvert | OpKind::Reduce { .. } => false,
+        _ => false,
+    }
+}
+
+fn unsupported(local: &LocalGraph, id: OpId) -> Diagnostic {
+    let op = &local.graph.ops[id];
+    let name = kind_name(&op.kind);
+    let count = local.graph.ops.values().filter(|o| kind_name(&o.kind) == name).count();
+    let place = local.graph.locs.get(op.loc).map_or(String::new(), |l| format!(" (line {})", l.line));
+    Diagnostic::outcome(
+        "E0801",
+        format!("no code can be made yet for `{name}`, which occurs {count} times, first as {}{place}", local.graph.display_name(op.results[0])),
+    )
+    .with_help("`shardwright verify` and the interpreter know this op; `compile --no-code` still plans the model")
+}
+
+/// The name of an op's kind.
+fn kind_name(kind: &OpKind) -> String {
+    format!("{kind:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
+}
+
+/// Sum of the predicted durations of a phase.
+pub fn phase_seconds(program: &Program, phase: Phase) -> Seconds {
+    program.phase(phase).iter().map(|i| i.seconds).sum()
+}
