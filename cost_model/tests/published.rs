@@ -3,6 +3,8 @@
 //! Reads `$SHARDWRIGHT_DATA/data/published`; without it nothing is checked, and the test says so. Printed with `--nocapture`:
 //! median and 90th percentile of the absolute error and the bias, per hardware. The bounds asserted are those of a first model.
 
+#![allow(clippy::print_stderr, reason = "the figures are what this test is read for")]
+
 use cost_model::{AnalyticModel, Cluster, CollectiveCall, CostModel, Group, MatMulShape};
 use ir::program::CollectiveKind;
 use ir::{Bytes, DType};
