@@ -39,7 +39,7 @@ pub fn run(graph: &Graph) -> (Graph, Vec<Diagnostic>) {
             None => {
                 let info = graph.locs.get(op.loc).cloned().unwrap_or_default();
                 unroller.notes.push(
-                    Diagnostic::note("N0101", "a loop stays a loop: the number of its iterations is not known, or unrolling it makes too many ops")
+                    Diagnostic::note("N0203", "a loop stays a loop: the number of its iterations is not known, or unrolling it makes too many ops")
                         .with_note(format!("at line {}, column {}; the budget is {OP_BUDGET} ops", info.line, info.column)),
                 );
                 rewriter.copy(id);
