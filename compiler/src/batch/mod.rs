@@ -5,7 +5,10 @@
 //! A step then has three parts ([`StepPhase`]): before, per microbatch, after. What is partial over the microbatches is completed only on the edge from
 //! *per microbatch* to *after*. A step that needs it earlier (batch normalization) is not cut, and the op that needs it is named.
 
+mod factor;
 mod matching;
+pub mod phases;
+pub mod split;
 pub mod state;
 
 use ir::graph::Graph;

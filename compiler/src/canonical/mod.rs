@@ -5,7 +5,7 @@
 //! Arguments and results keep their numbers; only their shapes are seen refined ([`AtomicView`]).
 //! Values computed from constants alone ([`constant_values`]) stay in the graph once; the kernels duplicate them into their readers.
 
-mod algebra;
+pub(crate) mod algebra;
 pub mod atoms;
 pub mod constant_values;
 pub mod dots;
@@ -50,9 +50,10 @@ pub fn run(module: &Module, overrides: &Overrides) -> Result<Canonical> {
     for (i, dim) in &mut interface.batch {
         // A batch dimension is one atom; those before it may have been split or dropped.
         if let Some(d) = dim {
-            let inner: u64 = graph.ty(graph.inputs[*i as usize]).shape[*d as usize + 1..].iter().product();
+            let original = &graph.ty(graph.inputs[*i as usize]).shape;
+            let (size, inner) = (original[*d as usize], original[*d as usize + 1..].iter().product::<u64>());
             let shape = &view.inputs[*i as usize];
-            *dim = (0..shape.len()).rev().find(|&p| shape[p + 1..].iter().product::<u64>() == inner).map(|p| p as u32);
+            *dim = (0..shape.len()).find(|&p| shape[p] == size && shape[p + 1..].iter().product::<u64>() == inner).map(|p| p as u32);
         }
     }
     Ok(Canonical { graph: refined, view, interface, notes })
