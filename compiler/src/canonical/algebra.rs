@@ -20,9 +20,9 @@ pub(crate) fn simplify(f: &mut Folder<'_>, kind: &OpKind, operands: &[ValueId], 
         OpKind::Select => select(f, operands, ty),
         OpKind::Convert => convert(f, operands[0], ty),
         OpKind::Reduce { dims, reducer } if operands.len() == 2 => {
-            let neutral = reducer.neutral(ty.dtype)? == f.splat(operands[1])?;
             let trivial = dims.iter().all(|&d| f.ty(operands[0]).shape[d] == 1);
-            (neutral && trivial).then(|| f.emit(OpKind::Reshape, vec![operands[0]], ty.clone()))
+            let neutral = trivial && reducer.neutral(ty.dtype)? == f.splat(operands[1])?;
+            neutral.then(|| f.emit(OpKind::Reshape, vec![operands[0]], ty.clone()))
         }
         OpKind::Iota { dim } if ty.shape[*dim] == 1 => Some(f.constant(Literal::splat(ty.clone(), 0.0))),
         OpKind::Dot(dims) if dims.lhs_contract.iter().any(|&d| f.ty(operands[0]).shape[d] == 0) => Some(f.constant(Literal::splat(ty.clone(), 0.0))),

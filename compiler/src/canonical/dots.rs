@@ -91,10 +91,41 @@ fn transpose(rewriter: &mut Rewriter<'_>, graph: &Graph, id: OpId, perm: &[usize
     // The new product is built from the already rewritten one.
     let new = rewriter.value(from);
     let Some(op) = rewriter.graph.def_op(new) else { return rewriter.copy(id) };
-    let OpKind::Dot(dims) = &rewriter.graph.ops[op].kind else { return rewriter.copy(id) };
+    let OpKind::Dot(dims) = rewriter.graph.ops[op].kind.clone() else { return rewriter.copy(id) };
+    let mut dims = dims;
     let operands = rewriter.graph.ops[op].operands.clone();
     let (lhs, rhs) = (rewriter.graph.ty(operands[0]).rank(), rewriter.graph.ty(operands[1]).rank());
-    let Some((dims, swap)) = permuted(dims, lhs, rhs, perm) else { return rewriter.copy(id) };
+    let mut operands = operands;
+    let swap = match permuted(&dims, lhs, rhs, perm) {
+        Some((new, swap)) => {
+            dims = new;
+            swap
+        }
+        None => {
+            // Transposing an operand is less work when it is smaller than the result.
+            let Some(orders) = free_orders(&dims, lhs, rhs, perm) else { return rewriter.copy(id) };
+            let elements = rewriter.graph.ty(new).elements();
+            for (side, order) in orders.iter().enumerate() {
+                if !order.is_sorted() {
+                    if rewriter.graph.ty(operands[side]).elements() >= elements {
+                        return rewriter.copy(id);
+                    }
+                    operands[side] = reorder_free(rewriter, operands[side], order, &dims, side);
+                }
+            }
+            let swap = perm.get(dims.lhs_batch.len()).is_some_and(|&d| d >= dims.lhs_batch.len() + orders[0].len());
+            let sorted: Vec<usize> = {
+                let batch = dims.lhs_batch.len();
+                let left: Vec<usize> = (batch..batch + orders[0].len()).collect();
+                let right: Vec<usize> = (batch + orders[0].len()..perm.len()).collect();
+                let (first, second) = if swap { (right, left) } else { (left, right) };
+                perm[..batch].iter().copied().chain(first).chain(second).collect()
+            };
+            let Some((new, swap)) = permuted(&dims, lhs, rhs, &sorted) else { return rewriter.copy(id) };
+            dims = new;
+            swap
+        }
+    };
     let operands = if swap { vec![operands[1], operands[0]] } else { operands };
     let ty = TensorType::new(rewriter.graph.ty(new).dtype, ty.shape);
     let product = rewriter.emit(OpKind::Dot(dims), operands, ty.clone());
@@ -128,6 +159,36 @@ fn permuted(dims: &DotDims, lhs_rank: usize, rhs_rank: usize, perm: &[usize]) ->
     } else {
         None
     }
+}
+
+/// For a transposed result that lists the batch dimensions first and the free dimensions of each operand together: their orders, by operand.
+fn free_orders(dims: &DotDims, lhs_rank: usize, rhs_rank: usize, perm: &[usize]) -> Option<[Vec<usize>; 2]> {
+    let batch = dims.lhs_batch.len();
+    let (left, right) = (dims.lhs_free(lhs_rank), dims.rhs_free(rhs_rank));
+    let (order, free) = perm.split_at(batch);
+    let is_left = |d: usize| d < batch + left.len();
+    let runs = 1 + free.windows(2).filter(|w| is_left(w[0]) != is_left(w[1])).count();
+    if order.iter().any(|&d| d >= batch) || runs > 2 {
+        return None;
+    }
+    let from_left = free.iter().filter(|&&d| is_left(d)).map(|&d| left[d - batch]).collect();
+    let from_right = free.iter().filter(|&&d| !is_left(d)).map(|&d| right[d - batch - left.len()]).collect();
+    Some([from_left, from_right])
+}
+
+/// An operand transposed so that its free dimensions are in `order`.
+fn reorder_free(rewriter: &mut Rewriter<'_>, x: ValueId, order: &[usize], dims: &DotDims, side: usize) -> ValueId {
+    let ty = rewriter.graph.ty(x).clone();
+    let mut sorted = order.to_vec();
+    sorted.sort_unstable();
+    let mut perm: Vec<usize> = (0..ty.rank()).collect();
+    for (&place, &d) in sorted.iter().zip(order) {
+        perm[place] = d;
+    }
+    // Only free dimensions move, so batch and contracted dimensions keep their numbers.
+    debug_assert!(if side == 0 { &dims.lhs_contract } else { &dims.rhs_contract }.iter().all(|&d| perm[d] == d), "only free dimensions move");
+    let shape: Vec<u64> = perm.iter().map(|&p| ty.shape[p]).collect();
+    rewriter.emit(OpKind::Transpose { perm }, vec![x], TensorType::new(ty.dtype, shape))
 }
 
 #[cfg(test)]

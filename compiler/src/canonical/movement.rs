@@ -7,7 +7,7 @@
 use super::evaluate;
 use super::fold::Folder;
 use ir::literal::{Data, Literal};
-use ir::op::OpKind;
+use ir::op::{OpKind, Reducer};
 use ir::{TensorType, ValueId};
 
 /// Constants of at most so many elements are moved at compile time.
@@ -35,6 +35,7 @@ pub(crate) fn simplify(f: &mut Folder<'_>, kind: &OpKind, operands: &[ValueId], 
             Some(f.emit(OpKind::Slice { start, limit, stride }, vec![operands[0]], ty.clone()))
         }
         OpKind::DynamicUpdateSlice => update(f, operands, ty),
+        OpKind::Reduce { dims, reducer } if operands.len() == 2 => reduce_of_transpose(f, dims, *reducer, operands, ty),
         OpKind::Reverse { dims } if dims.iter().all(|&d| ty.shape[d] == 1) => Some(operands[0]),
         _ => None,
     }
@@ -117,6 +118,23 @@ fn transpose(f: &mut Folder<'_>, perm: &[usize], x: ValueId, ty: &TensorType) ->
         }
         _ => None,
     }
+}
+
+/// A reduction of a transpose is a reduction of the operand, with what it keeps transposed.
+fn reduce_of_transpose(f: &mut Folder<'_>, dims: &[usize], reducer: Reducer, operands: &[ValueId], ty: &TensorType) -> Option<ValueId> {
+    let (OpKind::Transpose { perm }, source) = f.def(operands[0])? else { return None };
+    let (perm, source) = (perm.clone(), source[0]);
+    let mut reduced: Vec<usize> = dims.iter().map(|&d| perm[d]).collect();
+    reduced.sort_unstable();
+    // Where each kept dimension of the result is among the kept dimensions of the operand.
+    let kept: Vec<usize> = (0..perm.len()).filter(|d| !dims.contains(d)).map(|d| perm[d]).collect();
+    let perm: Vec<usize> = kept.iter().map(|&d| d - reduced.iter().filter(|&&r| r < d).count()).collect();
+    let mut inner = ty.clone();
+    for (i, &p) in perm.iter().enumerate() {
+        inner.shape[p] = ty.shape[i];
+    }
+    let new = f.emit(OpKind::Reduce { dims: reduced, reducer }, vec![source, operands[1]], inner);
+    Some(f.emit(OpKind::Transpose { perm }, vec![new], ty.clone()))
 }
 
 fn slice(f: &mut Folder<'_>, start: &[u64], limit: &[u64], stride: &[u64], x: ValueId, ty: &TensorType) -> Option<ValueId> {

@@ -6,6 +6,7 @@
 //! - [`classes`] holds the dimensions that correspond, and finds the refinement.
 //! - [`links`] says per op which dimensions correspond, and how reshapes, slices, pads and concatenations relate theirs.
 //! - [`rebuild`] rewrites the ops.
+//! - [`unshare`] first gives every reader of a constant or broadcast its own, so that sharing it links nothing.
 //!
 //! A dimension of size 1 has no atoms and is dropped, unless an op needs it as it is. A dimension that an op cannot take in parts is *pinned*: it is one atom.
 //! Where cuts are incompatible the reshape stays; nothing depends on a refinement having been found but the ops that are left.
@@ -13,6 +14,7 @@
 mod classes;
 mod links;
 mod rebuild;
+mod unshare;
 
 use classes::Classes;
 use ir::ValueId;
@@ -56,6 +58,7 @@ impl Correspondence {
 
 /// The refined graph, and how its inputs and outputs view the arguments and results.
 pub fn run(graph: &Graph, constraints: &Constraints) -> (Graph, AtomicView) {
+    let graph = &unshare::run(graph);
     let mut classes = Classes::new(graph);
     for op in graph.ops.values() {
         links::op(graph, op, &mut classes);
