@@ -47,9 +47,7 @@ pub(super) fn factor(graph: &Graph, op: &Op, operand: usize, dim: usize) -> Opti
         OpKind::Transpose { perm } => unary(perm.iter().position(|&p| p == dim)),
         OpKind::Slice { .. } => unary((shape(0)[dim] == result_shape(0)[dim]).then_some(dim)),
         OpKind::Pad { low, high, interior } => unary((operand == 0 && low[dim] == 0 && high[dim] == 0 && interior[dim] == 0).then_some(dim)),
-        OpKind::Concatenate { dim: joined } => {
-            (*joined != dim).then(|| Factor { operands: vec![Some(dim); n], results: vec![Some(dim)], reduction: None })
-        }
+        OpKind::Concatenate { dim: joined } => (*joined != dim).then(|| Factor { operands: vec![Some(dim); n], results: vec![Some(dim)], reduction: None }),
         OpKind::Reverse { dims } => unary((!dims.contains(&dim)).then_some(dim)),
         OpKind::DynamicSlice { .. } => unary((shape(0)[dim] == result_shape(0)[dim]).then_some(dim)),
         OpKind::DynamicUpdateSlice => (operand < 2 && shape(0)[dim] == shape(1)[dim]).then(|| Factor {
@@ -109,9 +107,7 @@ pub(super) fn factor(graph: &Graph, op: &Op, operand: usize, dim: usize) -> Opti
         OpKind::Gather(dims) => gather(graph, op, dims, operand, dim),
         OpKind::Scatter { dims, reducer } if op.results.len() == 1 => scatter(graph, op, dims, *reducer, operand, dim),
         OpKind::Scatter { .. } => None,
-        OpKind::TopK { .. } => {
-            (dim + 1 != shape(0).len()).then(|| Factor { operands: vec![Some(dim)], results: vec![Some(dim); 2], reduction: None })
-        }
+        OpKind::TopK { .. } => (dim + 1 != shape(0).len()).then(|| Factor { operands: vec![Some(dim)], results: vec![Some(dim); 2], reduction: None }),
         OpKind::Sort { dim: sorted, .. } => (*sorted != dim).then(|| Factor { operands: vec![Some(dim); n], results: vec![Some(dim); n], reduction: None }),
         OpKind::While
         | OpKind::If
@@ -154,8 +150,7 @@ fn gather(graph: &Graph, op: &Op, dims: &GatherDims, operand: usize, dim: usize)
     if let Some(i) = dims.operand_batching_dims.iter().position(|&d| d == dim) {
         return through_index(dims.start_indices_batching_dims[i]);
     }
-    let window: Vec<usize> =
-        (0..rank(op.operands[0])).filter(|d| !dims.collapsed_slice_dims.contains(d) && !dims.operand_batching_dims.contains(d)).collect();
+    let window: Vec<usize> = (0..rank(op.operands[0])).filter(|d| !dims.collapsed_slice_dims.contains(d) && !dims.operand_batching_dims.contains(d)).collect();
     let offset = dims.offset_dims[window.iter().position(|&d| d == dim)?];
     let whole = dims.slice_sizes[dim] == graph.ty(op.operands[0]).shape[dim] && !dims.start_index_map.contains(&dim);
     whole.then(|| Factor { operands: vec![Some(dim), None], results: vec![Some(offset)], reduction: None })
