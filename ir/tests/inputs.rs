@@ -33,3 +33,31 @@ fn every_input_parses_and_verifies() {
         assert!(main.ops.len() > 50 && main.inputs.len() == main.input_attributes.len());
     }
 }
+
+/// A graph without what its text does not hold: locations.
+fn without_locations(mut g: ir::Graph) -> ir::Graph {
+    g.locs = [ir::graph::LocInfo::default()].into_iter().collect();
+    for op in g.ops.values_mut() {
+        op.loc = ir::Loc(0);
+        op.regions = std::mem::take(&mut op.regions).into_iter().map(without_locations).collect();
+    }
+    g
+}
+
+#[test]
+fn every_input_prints_and_parses_again() {
+    for path in inputs() {
+        let name = path.display().to_string();
+        let module = ir::text::parse(&name, &std::fs::read_to_string(&path).expect("a readable file")).unwrap_or_else(|e| panic!("{e}"));
+        let text = ir::text::print(&module);
+        let again = ir::text::parse("printed", &text).unwrap_or_else(|e| panic!("{name}: {e}"));
+        assert_eq!(module.functions.len(), again.functions.len());
+        for (a, b) in module.functions.into_iter().zip(again.functions) {
+            let (a, b) = (without_locations(a), without_locations(b));
+            for ((id, x), y) in a.ops.iter().zip(b.ops.values()) {
+                assert_eq!(x, y, "{name}: @{} {id}", a.name);
+            }
+            assert!(a == b, "{name}: @{}", a.name);
+        }
+    }
+}

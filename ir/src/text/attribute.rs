@@ -11,7 +11,8 @@ pub(super) enum Attr<'a> {
     Unit,
     Bool(bool),
     Int(i128),
-    Float(f64),
+    /// A float; no attribute of a supported op is one.
+    Float,
     Str(String),
     /// `@name`.
     Symbol(String),
@@ -22,10 +23,10 @@ pub(super) enum Attr<'a> {
     Product(Vec<Attr<'a>>),
     Dict(Vec<(String, Attr<'a>)>),
     Dense(Literal),
-    /// `(…) -> …`.
-    Function(Vec<RawType>, Vec<RawType>),
-    /// `#stablehlo.gather<offset_dims = [2], …>`: name, and entries with their key where they have one.
-    Dialect(&'a str, Vec<(Option<&'a str>, Attr<'a>)>),
+    /// `(…) -> …`: the results.
+    Function(Vec<RawType>),
+    /// `#stablehlo.gather<offset_dims = [2], …>`: entries, with their key where they have one.
+    Dialect(Vec<(Option<&'a str>, Attr<'a>)>),
     /// What is not looked into, as text.
     Raw(&'a str),
 }
@@ -59,7 +60,7 @@ impl<'a> Attr<'a> {
         match self {
             Attr::Word(w) => Some(w),
             Attr::Str(s) => Some(s),
-            Attr::Dialect(_, entries) => entries.last().and_then(|(_, a)| a.word()),
+            Attr::Dialect(entries) => entries.last().and_then(|(_, a)| a.word()),
             _ => None,
         }
     }
@@ -68,7 +69,8 @@ impl<'a> Attr<'a> {
 impl<'a> Parser<'a> {
     /// `{name = value, …}`; the brace is the next token.
     pub(super) fn dict(&mut self) -> Step<Vec<(String, Attr<'a>)>> {
-        self.nested(|p| {
+        let mut texts = Vec::new();
+        let entries = self.nested(|p| {
             p.list(b'{', b'}', |p| {
                 let t = p.peek();
                 let name = match t.tok {
@@ -78,9 +80,12 @@ impl<'a> Parser<'a> {
                 };
                 p.next();
                 let value = if p.eat(b'=') { p.attribute()? } else { Attr::Unit };
+                texts.push((name.clone(), p.lexer.text[t.at.offset..p.taken()].trim_end()));
                 Ok((name, value))
             })
-        })
+        })?;
+        self.entry_texts = texts;
+        Ok(entries)
     }
 
     /// One attribute with its type, where it has one.
@@ -122,7 +127,7 @@ impl<'a> Parser<'a> {
             }
             Tok::Punct(b'(') => {
                 let s = self.signature()?;
-                Ok(Attr::Function(s.left, s.right.unwrap_or_default()))
+                Ok(Attr::Function(s.right.unwrap_or_default()))
             }
             Tok::Hash => self.dialect_attribute(),
             Tok::Bang => {
@@ -140,7 +145,7 @@ impl<'a> Parser<'a> {
         self.eat(b'+');
         let t = self.next();
         let value = match t.tok {
-            Tok::Float => t.text.parse::<f64>().ok().map(|x| Attr::Float(if negative { -x } else { x })),
+            Tok::Float => Some(Attr::Float),
             Tok::Int => dense::integer(t.text).map(|i| Attr::Int(if negative { -i } else { i })),
             _ => None,
         };
@@ -211,7 +216,7 @@ impl<'a> Parser<'a> {
         }
         let name = &t.text[1..];
         if !self.is(b'<') {
-            return Ok(Attr::Dialect(name, Vec::new()));
+            return Ok(Attr::Dialect(Vec::new()));
         }
         self.next();
         if !(name.starts_with("stablehlo") || name.starts_with("chlo") || name.starts_with("mhlo")) || name.contains("type_extensions") {
@@ -229,7 +234,7 @@ impl<'a> Parser<'a> {
             entries.push(value);
             self.eat(b',');
         }
-        Ok(Attr::Dialect(name, entries))
+        Ok(Attr::Dialect(entries))
     }
 
     /// Any type, not looked into: what may follow an attribute's colon.

@@ -9,7 +9,7 @@ use super::names;
 use super::ops::RawOp;
 use super::parser::{CallSite, Parser, Pin, Step};
 use super::report::Reported;
-use super::scope::Region;
+use super::scope::{Region, plain_name};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::TensorType;
 use crate::graph::Graph;
@@ -259,18 +259,15 @@ impl<'a> Parser<'a> {
             let first = body.graph.inputs.len() - captures.len();
             body.graph.outputs.extend_from_slice(&body.graph.inputs[first..]);
         }
-        // What was captured becomes results too; they continue the numbering of the loop's own.
-        let named = raw.results.clone();
-        if !captures.is_empty() {
-            if let [only] = &mut raw.results[..] {
-                only.count += captures.len();
-            }
-        }
         let mut values = self.emit(raw, OpKind::While, operands, types, regions.into_iter().map(|r| r.graph).collect())?;
-        if named.len() == 1 && named[0].count == 1 && values.len() > 1 {
-            self.graph().values[values[0]].name = named[0].name.into();
+        // What was captured becomes results too.
+        for (&v, &c) in values[stated..].iter().zip(&captures) {
+            let base = plain_name(&self.graph().values[c].name);
+            let n = self.made_names.entry(base.clone()).or_default();
+            let name = if *n == 0 { format!("{base}.out") } else { format!("{base}.out{n}") };
+            *n += 1;
+            self.graph().values[v].name = name.into();
         }
-        raw.results = named;
         values.truncate(stated);
         Ok(values)
     }
@@ -357,7 +354,8 @@ impl<'a> Parser<'a> {
             let help = "the step is already partitioned by hand (`shard_map`): lower it without".to_string();
             return Err(self.report.unknown("E0102", &target, raw.at, || (message, Some(help))));
         }
-        let attributes = raw.attributes.iter().map(|(n, a)| format!("{n} = {a:?}")).collect::<Vec<_>>().join(", ");
+        let skip = |name: &str| name == "call_target_name";
+        let attributes = raw.texts.iter().filter(|(n, _)| !skip(n)).map(|(_, text)| *text).collect::<Vec<_>>().join(", ");
         self.emit(raw, OpKind::CustomCall { target, attributes }, operands, types, Vec::new())
     }
 

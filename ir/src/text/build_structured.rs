@@ -214,7 +214,7 @@ impl<'a> Parser<'a> {
     }
 
     fn dot_dims(&mut self, raw: &mut RawOp<'a>) -> Step<DotDims> {
-        if let Some(Attr::Dialect(_, entries)) = raw.take(&["dot_dimension_numbers"]) {
+        if let Some(Attr::Dialect(entries)) = raw.take(&["dot_dimension_numbers"]) {
             let e = Entries(entries);
             let read = || {
                 Some(DotDims {
@@ -245,7 +245,7 @@ impl<'a> Parser<'a> {
     fn conv_dims(&mut self, raw: &mut RawOp<'a>) -> Step<ConvDims> {
         let product = match raw.take(&["dim_numbers", "dimension_numbers"]) {
             Some(Attr::Product(p)) => p,
-            Some(Attr::Dialect(_, entries)) => match entries.into_iter().next() {
+            Some(Attr::Dialect(entries)) => match entries.into_iter().next() {
                 Some((_, Attr::Product(p))) => p,
                 _ => return Err(self.attribute_error(raw, "its dimension numbers are not of the form [b, 0, f]x[0, i, o]->[b, 0, f]")),
             },
@@ -352,7 +352,7 @@ impl<'a> Parser<'a> {
             self.naturals(raw, &["slice_sizes"])?
         };
         let indices_are_sorted = self.flag(raw, "indices_are_sorted")?;
-        let Some(Attr::Dialect(_, entries)) = raw.take(&["dimension_numbers"]) else {
+        let Some(Attr::Dialect(entries)) = raw.take(&["dimension_numbers"]) else {
             return Err(self.attribute_error(raw, "its dimension numbers are missing"));
         };
         let e = Entries(entries);
@@ -373,7 +373,7 @@ impl<'a> Parser<'a> {
 
     fn scatter_dims(&mut self, raw: &mut RawOp<'a>) -> Step<ScatterDims> {
         let (indices_are_sorted, unique_indices) = (self.flag(raw, "indices_are_sorted")?, self.flag(raw, "unique_indices")?);
-        let Some(Attr::Dialect(_, entries)) = raw.take(&["scatter_dimension_numbers"]) else {
+        let Some(Attr::Dialect(entries)) = raw.take(&["scatter_dimension_numbers"]) else {
             return Err(self.attribute_error(raw, "its dimension numbers are missing"));
         };
         let e = Entries(entries);

@@ -15,10 +15,13 @@ mod names;
 mod ops;
 mod parser;
 mod pretty;
+mod print_literal;
+mod printer;
 mod report;
 mod scope;
 
 pub use parser::Pin;
+pub use printer::{print, print_graph};
 
 use crate::diagnostic::{Diagnostic, Result};
 use crate::graph::Module;

@@ -240,7 +240,7 @@ impl<'a> Parser<'a> {
             Some(Attr::Str(name)) => self.scopes[depth].graph.name = name,
             _ => return Err(self.report.error_at("E0109", start.at, start.length(), "the function has no `sym_name`")),
         }
-        let Some(Attr::Function(_, results)) = take("function_type") else {
+        let Some(Attr::Function(results)) = take("function_type") else {
             return Err(self.report.error_at("E0109", start.at, start.length(), "the function has no `function_type`"));
         };
         let dicts = |a: Option<Attr<'a>>| match a {

@@ -38,6 +38,8 @@ pub(super) struct RawOp<'a> {
     /// Operands; nothing for poisoned ones.
     pub(super) operands: Vec<Option<ValueId>>,
     pub(super) attributes: Vec<(String, Attr<'a>)>,
+    /// Attributes as text.
+    pub(super) texts: Vec<(String, &'a str)>,
     /// Words, strings and other values that the pretty form gives without a name.
     pub(super) positional: Vec<Attr<'a>>,
     pub(super) regions: Vec<Region>,
@@ -176,6 +178,7 @@ impl<'a> Parser<'a> {
             results: names.to_vec(),
             operands: Vec::new(),
             attributes: Vec::new(),
+            texts: Vec::new(),
             positional: Vec::new(),
             regions: Vec::new(),
             signature: None,
@@ -201,6 +204,7 @@ impl<'a> Parser<'a> {
         }
         if self.eat(b'<') {
             raw.attributes = self.dict()?;
+            raw.texts = std::mem::take(&mut self.entry_texts);
             self.expect(b'>')?;
         }
         if self.is(b'(') {
@@ -209,6 +213,7 @@ impl<'a> Parser<'a> {
         if self.is(b'{') {
             let more = self.dict()?;
             raw.attributes.extend(more);
+            raw.texts.append(&mut self.entry_texts);
         }
         self.expect(b':')?;
         raw.signature = Some(self.signature()?);

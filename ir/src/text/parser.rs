@@ -69,6 +69,10 @@ pub(super) struct Parser<'a> {
     pub(super) resources: FxHashMap<&'a str, &'a str>,
     pub(super) calls: Vec<CallSite>,
     pub(super) pins: Vec<Pin>,
+    /// How often a name was made from each name of the text.
+    pub(super) made_names: FxHashMap<String, u32>,
+    /// The entries of the last dictionary that was read, as text.
+    pub(super) entry_texts: Vec<(String, &'a str)>,
 }
 
 impl<'a> Parser<'a> {
@@ -88,6 +92,8 @@ impl<'a> Parser<'a> {
             resources: FxHashMap::default(),
             calls: Vec::new(),
             pins: Vec::new(),
+            made_names: FxHashMap::default(),
+            entry_texts: Vec::new(),
         }
     }
 
@@ -107,6 +113,11 @@ impl<'a> Parser<'a> {
         self.peeked = None;
         self.last_line = t.at.line;
         t
+    }
+
+    /// Where the text that was taken ends, blanks included.
+    pub(super) fn taken(&self) -> usize {
+        self.peeked.map_or(self.lexer.at.offset, |t| t.at.offset)
     }
 
     /// Goes back to a place.
@@ -258,7 +269,7 @@ impl<'a> Parser<'a> {
 
     /// Reports the type that starts at `start` and has just been read.
     fn unknown_type(&mut self, start: At) -> RawType {
-        let end = self.peeked.map_or(self.lexer.at.offset, |t| t.at.offset);
+        let end = self.taken();
         let text: String = self.lexer.text[start.offset..end].trim_end().chars().take(120).collect();
         let help = if text.contains('?') {
             "shapes must be static: lower the step with concrete shapes"

@@ -48,6 +48,7 @@ impl<'a> Parser<'a> {
                 Tok::Punct(b'{') => {
                     let more = self.dict()?;
                     raw.attributes.extend(more);
+                    raw.texts.append(&mut self.entry_texts);
                 }
                 Tok::Punct(b'<') => {
                     let value = self.attribute()?;

@@ -6,7 +6,7 @@
 use super::lexer::At;
 use super::parser::{Parser, Step};
 use crate::dtype::TensorType;
-use crate::graph::{Graph, LocInfo};
+use crate::graph::{Def, Graph, LocInfo, Value};
 use crate::id::PrimaryMap;
 use crate::op::{OpKind, ValueId};
 use indexmap::IndexSet;
@@ -54,18 +54,42 @@ impl Region {
                 }
             }
         }
-        for (i, &v) in self.graph.inputs.iter().enumerate() {
-            self.graph.values[v].def = crate::graph::Def::Input(i as u32);
-        }
         self.captures = captures.to_vec();
+        if !captures.is_empty() {
+            renumber(&mut self.graph);
+        }
+    }
+}
+
+/// Numbers values in the order inputs, then results of ops, which is that of a graph whose inputs were declared first.
+fn renumber(graph: &mut Graph) {
+    let old = std::mem::take(&mut graph.values);
+    let mut new_of: FxHashMap<ValueId, ValueId> = FxHashMap::default();
+    let results = graph.ops.iter().flat_map(|(id, op)| op.results.iter().enumerate().map(move |(i, &v)| (v, Def::Op(id, i as u32))));
+    let inputs = graph.inputs.iter().enumerate().map(|(i, &v)| (v, Def::Input(i as u32)));
+    for (v, def) in inputs.chain(results) {
+        let value = Value { def, ..old[v].clone() };
+        new_of.insert(v, graph.values.push(value));
+    }
+    let all = graph.ops.values_mut().flat_map(|op| op.operands.iter_mut().chain(&mut op.results));
+    for v in all.chain(&mut graph.inputs).chain(&mut graph.outputs) {
+        *v = new_of[v];
+    }
+    for v in graph.aliases.values_mut() {
+        *v = new_of[v];
     }
 }
 
 /// The name a captured value has inside the region.
 fn captured_name(name: &str) -> Arc<str> {
+    format!("{}.in", plain_name(name)).into()
+}
+
+/// A name to which a suffix can be added: `%548` becomes `%v548`, `%6#1` becomes `%v6_1`.
+pub(super) fn plain_name(name: &str) -> String {
     let bare = name.trim_start_matches('%').replace('#', "_");
     let lead = if bare.starts_with(|c: char| c.is_ascii_digit()) { "v" } else { "" };
-    format!("%{lead}{bare}.in").into()
+    format!("%{lead}{bare}")
 }
 
 impl<'a> Scope<'a> {
