@@ -4,16 +4,16 @@
 //! or [`Class::After`] (read from a completed total). A value that no parameter and batch reach together is *pure*: it can be had as a whole before the
 //! microbatches, whatever its class, so sums over the batch are allowed there (the number of unmasked tokens).
 //!
-//! Only sums pass on as partials, through ops that are linear in them; any other use completes them, as early as something needs the total, and what reads a
+//! Partials pass on through ops that are linear in them; any other use completes them, as early as something needs the total, and what reads a
 //! total comes after. An op that reads a total together with a value that is cut is an obstacle: the step cannot be microbatched without changing the result.
 //! With obstacles the classes describe one microbatch: what leads to such an op is then computed within it.
 
 use super::factor::{Factor, factor};
-use crate::canonical::algebra::widens;
+use crate::rules::{self, Rule};
 use ir::graph::{Graph, Op};
-use ir::op::{BinaryOp, OpKind, Reducer, UnaryOp};
+use ir::op::{OpKind, Reducer};
 use ir::plan::Interface;
-use ir::{Diagnostic, OpId, SecondaryMap, ValueId};
+use ir::{Diagnostic, OpId, PrimaryMap, SecondaryMap, ValueId};
 
 /// What cutting the batch makes of a value.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -83,10 +83,11 @@ pub fn analyse(graph: &Graph, interface: &Interface) -> Analysis {
             analysis.pure[v] = !(p && d);
         }
     }
+    let rules: PrimaryMap<OpId, Rule> = graph.ops.keys().map(|id| rules::rule(graph, id)).collect();
     // Each round may complete more partials; what reads them then comes after.
     loop {
         analysis.obstacles.clear();
-        let mut pass = Pass { graph, analysis: &mut analysis, origin: SecondaryMap::new() };
+        let mut pass = Pass { graph, rules: &rules, analysis: &mut analysis, origin: SecondaryMap::new() };
         for (id, op) in graph.ops.iter() {
             pass.op(id, op);
         }
@@ -115,6 +116,7 @@ fn gcd(a: u64, b: u64) -> u64 {
 
 struct Pass<'g, 'a> {
     graph: &'g Graph,
+    rules: &'g PrimaryMap<OpId, Rule>,
     analysis: &'a mut Analysis,
     /// Of what is partial or after, the value that became partial first.
     origin: SecondaryMap<ValueId, Option<ValueId>>,
@@ -141,7 +143,8 @@ impl Pass<'_, '_> {
             return;
         }
         let pure = op.results.iter().all(|&v| self.analysis.pure[v]);
-        let cut = cut_factor(self.graph, op, self.analysis, |v| self.class(v));
+        let rule = &self.rules[id];
+        let cut = cut_factor(op, rule, self.analysis, |v| self.class(v));
         let reads_after = op.operands.iter().any(|&v| self.class(v) == Class::After);
         let reads_cut = op.operands.iter().any(|&v| self.is_cut(v));
         let partials: Vec<ValueId> = op.operands.iter().copied().filter(|&v| matches!(self.class(v), Class::Partial(_))).collect();
@@ -170,7 +173,7 @@ impl Pass<'_, '_> {
             } else if reads_after {
                 Class::After
             } else if !partials.is_empty() {
-                if linear(self.graph, op, |v| self.class(v)) { Class::Partial(Reducer::Add) } else { Class::After }
+                linear(self.graph, op, rule, |v| self.class(v)).map_or(Class::After, Class::Partial)
             } else {
                 // Pure operands only: a parameter meets the batch here.
                 cut.as_ref().map_or(Class::Whole, |_| class_of(i))
@@ -237,7 +240,7 @@ impl Class {
 }
 
 /// The factor of the op that the batch dimension is, if every operand is there in blocks that match it, or can be cut so.
-pub(super) fn cut_factor(graph: &Graph, op: &Op, analysis: &Analysis, class: impl Fn(ValueId) -> Class) -> Option<Factor> {
+pub(super) fn cut_factor(op: &Op, rule: &Rule, analysis: &Analysis, class: impl Fn(ValueId) -> Class) -> Option<Factor> {
     let cut_at = |v: ValueId| match class(v) {
         Class::Cut(d) => d,
         Class::Whole | Class::Partial(_) | Class::After => None,
@@ -245,65 +248,32 @@ pub(super) fn cut_factor(graph: &Graph, op: &Op, analysis: &Analysis, class: imp
     // What exists only in blocks decides; else the first operand that has a batch dimension.
     let lead = |pure: bool| op.operands.iter().position(|&v| cut_at(v).is_some() && analysis.pure[v] == pure);
     let lead = lead(false).or(lead(true))?;
-    let found = factor(graph, op, lead, cut_at(op.operands[lead])?)?;
+    let found = factor(rule, lead, cut_at(op.operands[lead])?)?;
     for (&v, &dim) in op.operands.iter().zip(&found.operands) {
         let blocks_only = matches!(class(v), Class::Cut(_)) && !analysis.pure[v];
         if blocks_only && (dim.is_none() || cut_at(v) != dim) {
             return None;
         }
     }
-    if found.results.iter().any(Option::is_none) && found.reduction.is_none() {
-        return None;
-    }
-    if found.reduction.is_some() && !reduces_from_neutral(graph, op) {
-        return None;
-    }
     Some(found)
 }
 
-/// Whether combining the results of blocks counts nothing twice: the initial value is neutral, what is scattered into is zero.
-fn reduces_from_neutral(graph: &Graph, op: &Op) -> bool {
-    let splat = |v: ValueId| graph.constant(v).and_then(|l| l.splat_value());
-    match &op.kind {
-        OpKind::Reduce { reducer, .. } => splat(op.operands[1]).is_some_and(|x| Some(x) == reducer.neutral(graph.ty(op.results[0]).dtype)),
-        OpKind::Scatter { .. } => splat(op.operands[0]) == Some(0.0),
-        _ => true,
-    }
-}
-
-/// Whether an op on sums of parts gives the sum of its results on the parts. Operands that are no partials are the same in every part.
-fn linear(graph: &Graph, op: &Op, class: impl Fn(ValueId) -> Class) -> bool {
-    let partial = |i: usize| class(op.operands[i]) == Class::Partial(Reducer::Add);
-    let zero = |i: usize| graph.constant(op.operands[i]).and_then(|l| l.splat_value()) == Some(0.0);
-    let constant = |i: usize| matches!(class(op.operands[i]), Class::Whole | Class::Cut(_));
-    if (0..op.operands.len()).any(|i| matches!(class(op.operands[i]), Class::Partial(r) if r != Reducer::Add)) {
-        return false;
-    }
-    let jointly = |mut operands: std::ops::Range<usize>| operands.all(|i| partial(i) || zero(i));
-    let dtype = |v: ValueId| graph.ty(v).dtype;
-    match &op.kind {
-        OpKind::Unary(UnaryOp::Negate) => true,
-        OpKind::Binary(BinaryOp::Add | BinaryOp::Subtract) => jointly(0..2),
-        OpKind::Binary(BinaryOp::Multiply) | OpKind::Dot(_) | OpKind::Convolution(_) => partial(0) != partial(1),
-        OpKind::Binary(BinaryOp::Divide) => partial(0) && constant(1) && dtype(op.results[0]).is_float(),
-        OpKind::Select => constant(0) && jointly(1..3),
-        // Rounding to a narrower type is not linear.
-        OpKind::Convert => {
-            let (from, to) = (dtype(op.operands[0]), dtype(op.results[0]));
-            from.is_float() && (from == to || widens(from, to))
-        }
-        OpKind::Reshape | OpKind::Transpose { .. } | OpKind::Slice { .. } | OpKind::Reverse { .. } => true,
-        // A total that is about to be repeated is completed before.
-        OpKind::Broadcast { .. } => graph.ty(op.operands[0]).elements() == graph.ty(op.results[0]).elements(),
-        OpKind::Pad { .. } => zero(1),
-        OpKind::Concatenate { .. } => jointly(0..op.operands.len()),
-        OpKind::DynamicSlice { .. } => (1..op.operands.len()).all(constant),
-        OpKind::DynamicUpdateSlice => jointly(0..2) && (2..op.operands.len()).all(constant),
-        OpKind::Reduce { reducer: Reducer::Add, .. } => op.results.len() == 1 && partial(0) && zero(1),
-        OpKind::Gather(_) => constant(1),
-        OpKind::Scatter { reducer: Reducer::Add, .. } => op.results.len() == 1 && jointly(0..1) && constant(1) && (partial(2) || zero(2)),
-        _ => false,
-    }
+/// The reducer by which an op's results are partial like its operands, if it is linear in those that are partial: the others of the rule's set are zero, and
+/// what is outside of it is the same in every part. A total that is about to be repeated is completed before.
+fn linear(graph: &Graph, op: &Op, rule: &Rule, class: impl Fn(ValueId) -> Class) -> Option<Reducer> {
+    let partial = |i: usize| if let Class::Partial(r) = class(op.operands[i]) { Some(r) } else { None };
+    let reducer = (0..op.operands.len()).find_map(partial)?;
+    let grows = matches!(op.kind, OpKind::Broadcast { .. }) && graph.ty(op.results[0]).elements() > graph.ty(op.operands[0]).elements();
+    let fits = rule.linear.iter().any(|set| {
+        set.reducer.is_none_or(|r| r == reducer)
+            && (0..op.operands.len()).all(|i| match (set.operands.contains(&i), partial(i)) {
+                (true, Some(r)) => r == reducer,
+                (true, None) => reducer == Reducer::Add && rules::is_zero(graph, op.operands[i]),
+                (false, Some(_)) => false,
+                (false, None) => true,
+            })
+    });
+    (fits && !grows).then_some(reducer)
 }
 
 /// Completes every partial that something reads in a way that needs the total; whether there were new ones.

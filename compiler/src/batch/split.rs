@@ -9,6 +9,7 @@ use super::phases::{Analysis, Class, cut_factor};
 use super::{Accumulator, MicrobatchSlice, Microbatched, StepPhase};
 use crate::canonical::fold::{live_ops, sweep};
 use crate::canonical::rewrite::Rewriter;
+use crate::rules;
 use ir::graph::{Def, Graph, Op};
 use ir::literal::{Data, Literal};
 use ir::op::{GatherDims, OpKind, Reducer};
@@ -141,7 +142,7 @@ impl Split<'_> {
     fn micro(&mut self, id: OpId, op: &Op) {
         let analysis = self.analysis;
         let reads = |v: ValueId| if analysis.completed[v] { Class::After } else { analysis.classes[v] };
-        let found = cut_factor(self.graph, op, analysis, reads);
+        let found = cut_factor(op, &rules::rule(self.graph, id), analysis, reads);
         let operands: Vec<ValueId> = (0..op.operands.len())
             .map(|i| {
                 let v = op.operands[i];
@@ -220,7 +221,7 @@ impl Split<'_> {
             return None;
         }
         let dims: Vec<Option<usize>> = if self.analysis.classes[v] == Class::Cut(Some(dim)) {
-            let found = cut_factor(self.graph, op, self.analysis, |v| self.analysis.classes[v])?;
+            let found = cut_factor(op, &rules::rule(self.graph, id), self.analysis, |v| self.analysis.classes[v])?;
             if found.results[index] != Some(dim) {
                 return None;
             }

@@ -115,7 +115,7 @@ fn convert(f: &Folder<'_>, x: ValueId, ty: &TensorType) -> Option<ValueId> {
 }
 
 /// Whether every value of `from` is a value of `to`.
-pub(crate) fn widens(from: DType, to: DType) -> bool {
+fn widens(from: DType, to: DType) -> bool {
     match (from, to) {
         (DType::BF16 | DType::F16, DType::F32 | DType::F64) | (DType::F32, DType::F64) => true,
         (DType::I1, t) => t != DType::I1 && !t.is_complex(),

@@ -5,7 +5,7 @@
 //! Arguments and results keep their numbers; only their shapes are seen refined ([`AtomicView`]).
 //! Values computed from constants alone ([`constant_values`]) stay in the graph once; the kernels duplicate them into their readers.
 
-pub(crate) mod algebra;
+mod algebra;
 pub mod atoms;
 pub mod constant_values;
 pub mod dots;
