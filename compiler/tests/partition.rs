@@ -8,7 +8,7 @@ use compiler::shard::presets::{Preset, Restriction};
 use compiler::shard::problem::{self, Space};
 use compiler::shard::strategy::Context;
 use compiler::spmd::local::{Sink, Source};
-use compiler::spmd::partition::{self, StageView};
+use compiler::spmd::partition::{self, StageView, Stages};
 use compiler::step::StepGraph;
 use cost_model::{AnalyticModel, Cluster};
 use ir::interp::{Precision, Tensor};
@@ -70,8 +70,9 @@ fn check(name: &str, mesh: &[u32], preset: Preset) {
     let space = Space::new(&cx);
     let restriction = Restriction::new(preset, &step, &groups, &canonical.interface);
     let choices = problem::solve(&space, &|s, n, c| restriction.allows(s, n, c), None).unwrap_or_else(|e| panic!("{name} {mesh} {preset:?}: {e}"));
-    let view = StageView { stage: StageId(0), first_rank: 0, stage_of: &|_| StageId(0), in_flight: 1 };
-    let local = partition::partition(&step, &groups, &choices, &mesh, &model, &view, &[]);
+    let stages = Stages::one(&step, &groups);
+    let view = StageView { stage: StageId(0), first_rank: 0, stages: &stages, transfers: &[], in_flight: 1 };
+    let local = partition::partition(&step, &groups, &choices, &mesh, &model, &view);
     if let Err(errors) = ir::verify::verify(&local.graph) {
         panic!("{name} {mesh} {preset:?}: {errors:#?}");
     }

@@ -195,7 +195,7 @@ pub fn normalise(local: &mut LocalGraph) {
         return;
     }
     let mut rewrite = crate::canonical::rewrite::Rewriter::new(&local.graph);
-    let mut phase = Vec::new();
+    let (mut phase, mut depth) = (Vec::new(), Vec::new());
     for (id, op) in local.graph.ops.iter() {
         let before = rewrite.graph.ops.len();
         rewrite.at(id);
@@ -224,10 +224,13 @@ pub fn normalise(local: &mut LocalGraph) {
             let v = rewrite.emit(OpKind::Dot(new), operands, ty);
             rewrite.replace(op.results[0], v);
         }
-        phase.resize(phase.len() + rewrite.graph.ops.len() - before, local.phase[id.0 as usize]);
+        let added = rewrite.graph.ops.len() - before;
+        phase.resize(phase.len() + added, local.phase[id.0 as usize]);
+        depth.resize(depth.len() + added, local.depth[id.0 as usize]);
     }
     local.graph = rewrite.finish();
     local.phase = phase;
+    local.depth = depth;
 }
 
 fn transpose(rewrite: &mut crate::canonical::rewrite::Rewriter<'_>, v: ValueId, perm: Vec<usize>) -> ValueId {

@@ -17,6 +17,7 @@ pub fn stored_values(step: &StepGraph) -> SecondaryMap<ValueId, bool> {
         microbatches: step.microbatches,
         in_flight: 1,
         phase: step.phase.clone(),
+        depth: vec![0; step.graph.ops.len()],
         inputs: vec![],
         outputs: vec![],
     };

@@ -36,6 +36,8 @@ pub struct Unit {
     pub kind: UnitKind,
     /// When it runs.
     pub phase: Phase,
+    /// Its place among units of a phase: transfers before it.
+    pub depth: u32,
     /// Its ops, in graph order.
     pub ops: Vec<OpId>,
     /// Leaves it reads, ascending.
@@ -111,7 +113,7 @@ pub fn units(local: &LocalGraph, classes: &Classes) -> Vec<Unit> {
 }
 
 impl Fusion<'_> {
-    fn add_unit(&mut self, kind: UnitKind, phase: Phase, ops: Vec<OpId>, reads: impl IntoIterator<Item = ValueId>) -> usize {
+    fn add_unit(&mut self, kind: UnitKind, phase: Phase, depth: u32, ops: Vec<OpId>, reads: impl IntoIterator<Item = ValueId>) -> usize {
         let u = self.units.len();
         let reads: BTreeSet<ValueId> = reads.into_iter().collect();
         let mut reach = FixedBitSet::with_capacity(u + 1);
@@ -122,7 +124,7 @@ impl Fusion<'_> {
                 reach.union_with(&self.reach[d]);
             }
         }
-        self.units.push(Unit { kind, phase, ops, reads: reads.into_iter().collect(), writes: vec![] });
+        self.units.push(Unit { kind, phase, depth, ops, reads: reads.into_iter().collect(), writes: vec![] });
         self.reach.push(reach);
         u
     }
@@ -140,7 +142,7 @@ impl Fusion<'_> {
         let leaves = self.classes.leaves(self.local, v);
         // A value of constants alone is stored before the first microbatch.
         let own = if leaves.is_empty() && !depends_on_microbatch(self.local, v) { Phase::Before } else { own };
-        let u = self.add_unit(UnitKind::Store(v), own, vec![], leaves);
+        let u = self.add_unit(UnitKind::Store(v), own, self.local.depth[op.0 as usize], vec![], leaves);
         self.units[u].writes.push(v);
         self.unit_of.insert(v, u);
     }
@@ -155,7 +157,7 @@ impl Fusion<'_> {
             self.store(base, phase);
             reads.insert(base);
         }
-        let u = self.add_unit(UnitKind::Call(id), phase, vec![id], reads);
+        let u = self.add_unit(UnitKind::Call(id), phase, self.local.depth[id.0 as usize], vec![id], reads);
         let writer = self.classes.written_by(id).unwrap_or(id);
         for &r in &self.local.graph.ops[writer].results {
             self.units[u].writes.push(r);
@@ -199,7 +201,7 @@ impl Fusion<'_> {
                     _ => None,
                 };
                 let leaves: Vec<ValueId> = reads.iter().map(|(v, _)| *v).collect();
-                self.add_unit(UnitKind::Kernel { domain: own_space.clone(), reduced }, phase, vec![id], leaves)
+                self.add_unit(UnitKind::Kernel { domain: own_space.clone(), reduced }, phase, local.depth[id.0 as usize], vec![id], leaves)
             }
         };
         self.unit_of.insert(op.results[0], u);
@@ -233,7 +235,7 @@ impl Fusion<'_> {
     fn can_join(&self, u: usize, id: OpId, phase: Phase, own_space: &[u64], reads: &[Access]) -> bool {
         let unit = &self.units[u];
         let UnitKind::Kernel { domain, reduced } = &unit.kind else { return false };
-        if unit.phase != phase || unit.ops.len() > 400 {
+        if unit.phase != phase || unit.depth != self.local.depth[id.0 as usize] || unit.ops.len() > 400 {
             return false;
         }
         let op = &self.local.graph.ops[id];
@@ -338,19 +340,19 @@ fn order(local: &LocalGraph, units: Vec<Unit>, unit_of: &BTreeMap<ValueId, usize
             dependents[d].push(u);
         }
     }
-    let mut ready: BTreeSet<(Phase, u32, usize)> = BTreeSet::new();
+    let mut ready: BTreeSet<(Phase, u32, u32, usize)> = BTreeSet::new();
     for (u, unit) in units.iter().enumerate() {
         if blockers[u] == 0 {
-            ready.insert((unit.phase, first_op(unit), u));
+            ready.insert((unit.phase, unit.depth, first_op(unit), u));
         }
     }
     let mut sorted = Vec::with_capacity(units.len());
-    while let Some((_, _, u)) = ready.pop_first() {
+    while let Some((_, _, _, u)) = ready.pop_first() {
         sorted.push(u);
         for &d in &dependents[u] {
             blockers[d] -= 1;
             if blockers[d] == 0 {
-                ready.insert((units[d].phase, first_op(&units[d]), d));
+                ready.insert((units[d].phase, units[d].depth, first_op(&units[d]), d));
             }
         }
     }

@@ -1,4 +1,5 @@
 //! Kernels to code, instructions, the plan.
 
+pub mod code;
 mod cost;
 pub mod program;

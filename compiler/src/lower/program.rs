@@ -58,6 +58,7 @@ struct Lowering<'a> {
     phases: [Vec<Instruction>; 4],
     /// Copies into state buffers at the end of the step.
     final_copies: Vec<(ValueId, BufferId)>,
+    received: BTreeSet<ValueId>,
 }
 
 /// Lowers a local graph.
@@ -79,13 +80,16 @@ pub fn lower(local: &mut LocalGraph, kernels: &mut KernelTable, model: &dyn Cost
         buffer_of: BTreeMap::new(),
         phases: Default::default(),
         final_copies: vec![],
+        received: BTreeSet::new(),
     };
     l.bind_inputs();
     l.choose_state_buffers();
-    l.receive();
+    l.send_arguments();
     for unit in &units {
+        l.receive(&unit.reads, unit.phase);
         l.unit(unit)?;
     }
+    l.receive(&local.graph.inputs, Phase::After);
     l.copy_state();
     l.finish()
 }
@@ -206,14 +210,28 @@ impl Lowering<'_> {
         }
     }
 
-    fn receive(&mut self) {
+    /// Receives what a unit reads, right before it: what does not depend on a receive never waits for it.
+    fn receive(&mut self, reads: &[ValueId], now: Phase) {
         for (i, input) in self.local.inputs.iter().enumerate() {
-            if let Source::Received { from, channel, phase } = input.source {
-                let b = self.buffer_of[&self.local.graph.inputs[i]];
+            let v = self.local.graph.inputs[i];
+            if let Source::Received { from, channel, phase } = input.source
+                && (phase < now || reads.contains(&v))
+                && self.received.insert(v)
+            {
+                let b = self.buffer_of[&v];
                 let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
                 let name = self.buffers[b].buffer.name.clone();
                 self.push(phase, InstructionKind::Receive { from, channel }, vec![], vec![b], name, Flops(0.0), bytes);
-                self.send(self.local.graph.inputs[i], phase);
+                self.send(v, phase);
+            }
+        }
+    }
+
+    /// Sends arguments that other stages read too.
+    fn send_arguments(&mut self) {
+        for i in 0..self.local.inputs.len() {
+            if matches!(self.local.inputs[i].source, Source::Argument { .. }) {
+                self.send(self.local.graph.inputs[i], Phase::Before);
             }
         }
     }

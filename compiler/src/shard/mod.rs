@@ -1,6 +1,7 @@
 //! The sharding of one mesh: groups, their strategies, reshard costs, and the integer program over them.
 
 pub mod groups;
+pub mod pins;
 pub mod presets;
 pub mod problem;
 pub mod reshard;

@@ -38,7 +38,7 @@ pub struct Space<'a> {
 }
 
 /// What was chosen.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Choices {
     /// Sharding of every input.
     pub inputs: Vec<Sharding>,
@@ -48,6 +48,8 @@ pub struct Choices {
     pub prices: Vec<Vec<(Seconds, Seconds)>>,
     /// Candidate numbers of the groups.
     pub chosen: Vec<u32>,
+    /// All strategies of every group.
+    pub options: Vec<Vec<Strategy>>,
     /// The solve.
     pub report: SolveReport,
     /// Share of the objective that is reshards.
@@ -104,19 +106,25 @@ fn distinct<'s>(of: impl Iterator<Item = &'s Sharding>) -> (Vec<&'s Sharding>, V
     (list, number)
 }
 
-/// Memory at the moments of a step: who is alive when.
-pub struct MemoryLimit {
-    /// Bytes that the arena may take.
+/// Memory at the moments of a step, for every stage apart.
+pub struct MemoryLimit<'a> {
+    /// Bytes that an arena may take.
     pub limit: Bytes,
-    /// Bytes that are needed whatever is chosen (sent and received buffers, packing).
-    pub reserved: Bytes,
+    /// Bytes that are needed whatever is chosen (gathered copies, packing), per stage.
+    pub reserved: Vec<Bytes>,
+    /// Stage of every group; none for what every stage does.
+    pub stage_of: &'a dyn Fn(u32) -> Option<u32>,
+    /// Stage that keeps every input; none for all.
+    pub input_stage: &'a dyn Fn(u32) -> Option<u32>,
+    /// Microbatches between forward and backward at most, per stage.
+    pub in_flight: Vec<u32>,
 }
 
 /// Solves one mesh.
 ///
 /// # Errors
 /// `E0501` when pins or the strategy leave a value no sharding, `E0502` when memory is exceeded whatever is chosen.
-pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit>) -> Result<Choices> {
+pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>) -> Result<Choices> {
     let cx = space.cx;
     let graph = &cx.step.graph;
     let groups = &cx.groups.groups;
@@ -214,7 +222,7 @@ fn no_choice(space: &Space<'_>, n: usize) -> Diagnostic {
 }
 
 /// Adds who uses memory when. Persistent values are there all the time; a group's stored results from it to their last reader.
-fn add_memory(space: &Space<'_>, kept: &[Vec<usize>], problem: &mut Problem, memory: &MemoryLimit) {
+fn add_memory(space: &Space<'_>, kept: &[Vec<usize>], problem: &mut Problem, memory: &MemoryLimit<'_>) {
     let cx = space.cx;
     let graph = &cx.step.graph;
     let groups = &cx.groups.groups;
@@ -224,15 +232,20 @@ fn add_memory(space: &Space<'_>, kept: &[Vec<usize>], problem: &mut Problem, mem
     order.sort_by_key(|&g| (space.phase(g), groups[g].ops.last().map_or(u32::MAX, |o| o.0)));
     let mut position = vec![0u32; groups.len()];
     order.iter().enumerate().for_each(|(p, &g)| position[g] = p as u32);
-    let moments = groups.len() as u32;
-    let limit = memory.limit.0.saturating_sub(memory.reserved.0) as i64;
-    (0..moments).for_each(|_| {
-        problem.add_moment(limit);
-    });
+    let count = groups.len() as u32;
+    for reserved in &memory.reserved {
+        let limit = memory.limit.0.saturating_sub(reserved.0) as i64;
+        (0..count).for_each(|_| {
+            problem.add_moment(limit);
+        });
+    }
+    let stages = memory.reserved.len() as u32;
     let mut last: SecondaryMap<ValueId, u32> = SecondaryMap::new();
+    let mut crosses: SecondaryMap<ValueId, bool> = SecondaryMap::new();
     for (g, group) in groups.iter().enumerate() {
         for r in &group.reads {
             last[r.value] = last[r.value].max(position[g]);
+            crosses[r.value] |= space.phase(g) == Phase::Backward;
         }
     }
     let bytes = |v: ValueId, s: &Sharding| {
@@ -241,21 +254,26 @@ fn add_memory(space: &Space<'_>, kept: &[Vec<usize>], problem: &mut Problem, mem
     };
     for (i, &v) in graph.inputs.iter().enumerate() {
         let slots = if cx.step.inputs[i].microbatched { i64::from(cx.step.microbatches) } else { 1 };
-        let usage: Vec<i64> = kept[i].iter().map(|&s| slots * bytes(v, &space.inputs[i][s])).collect();
-        problem.add_usage(i as u32, 0, moments, usage);
+        let usage: Arc<[i64]> = kept[i].iter().map(|&s| slots * bytes(v, &space.inputs[i][s])).collect();
+        for stage in (0..stages).filter(|&s| (memory.input_stage)(i as u32).is_none_or(|t| t == s)) {
+            problem.add_usage(i as u32, stage * count, (stage + 1) * count, usage.clone());
+        }
     }
     for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
+        let Some(stage) = (memory.stage_of)(g as u32) else { continue };
+        let forward = space.phase(g) == Phase::Forward;
         let mut by_interval: std::collections::BTreeMap<u32, Vec<i64>> = std::collections::BTreeMap::new();
         for (w, access) in group.writes.iter().enumerate() {
             if !cx.stored[access.value] || last[access.value] < position[g] || is_state_result(cx.step, access.value) {
                 continue;
             }
-            let usage: Vec<i64> = kept[inputs + g].iter().map(|&s| bytes(access.value, &space.groups[g][s].writes[w])).collect();
+            let slots = if forward && crosses[access.value] { i64::from(memory.in_flight[stage as usize]) } else { 1 };
+            let usage: Vec<i64> = kept[inputs + g].iter().map(|&s| slots * bytes(access.value, &space.groups[g][s].writes[w])).collect();
             let sum = by_interval.entry(last[access.value] + 1).or_insert_with(|| vec![0; usage.len()]);
             sum.iter_mut().zip(usage).for_each(|(a, b)| *a += b);
         }
         for (hi, usage) in by_interval {
-            problem.add_usage((inputs + g) as u32, position[g], hi, usage);
+            problem.add_usage((inputs + g) as u32, stage * count + position[g], stage * count + hi, usage);
         }
     }
 }
@@ -266,7 +284,7 @@ fn is_state_result(step: &StepGraph, v: ValueId) -> bool {
 }
 
 /// Why memory cannot suffice, in the user's terms.
-fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimit>) -> Diagnostic {
+fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimit<'_>>) -> Diagnostic {
     let graph = &space.cx.step.graph;
     let inputs = space.inputs.len();
     let Some(memory) = memory else {
@@ -290,7 +308,7 @@ fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimi
         list.join(", ")
     ));
     if let Some(limit) = core.limit {
-        let limit = Bytes(limit.max(0) as u64 + memory.reserved.0);
+        let limit = Bytes(limit.max(0) as u64 + memory.reserved.iter().map(|b| b.0).max().unwrap_or(0));
         d = d.with_note(format!("{} are missing on every device", Bytes(limit.0.saturating_sub(memory.limit.0)))).with_help(format!(
             "the smallest limit known to work on this mesh is {limit} (`--memory-limit {}`); more devices, more stages or more microbatches need less",
             limit.0
@@ -354,6 +372,7 @@ fn choices(space: &Space<'_>, kept: &[Vec<usize>], problem: &Problem, edges: &[(
         inputs: (0..inputs).map(|i| space.inputs[i][pick(i)].clone()).collect(),
         groups: (0..groups).map(|g| space.groups[g][pick(inputs + g)].clone()).collect(),
         chosen: (0..groups).map(|g| pick(inputs + g) as u32).collect(),
+        options: space.groups.clone(),
         prices,
         report,
         communication: seconds(communication),

@@ -83,6 +83,8 @@ pub struct LocalGraph {
     pub in_flight: u32,
     /// Phase of every op, by op number.
     pub phase: Vec<Phase>,
+    /// How many transfers between stages lie before every op on its longest path, by op number: ops run in this order inside a phase.
+    pub depth: Vec<u32>,
     /// The graph's inputs.
     pub inputs: Vec<LocalInput>,
     /// The graph's outputs.

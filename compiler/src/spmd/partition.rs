@@ -18,14 +18,34 @@ use ir::{AxisId, DType, Graph, Literal, Loc, Mesh, Sharding, TensorType, ValueId
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// Which ops a device of a stage executes: all of them, or those of one stage.
+/// Where groups are done and inputs are kept.
+pub struct Stages {
+    /// Stage of every group; none for what every stage does for itself.
+    pub of_group: Vec<Option<StageId>>,
+    /// Stage that keeps every input; none for inputs that every stage reads.
+    pub of_input: Vec<Option<StageId>>,
+}
+
+impl Stages {
+    /// Everything on one stage.
+    pub fn one(step: &StepGraph, groups: &Groups) -> Stages {
+        Stages { of_group: vec![Some(StageId(0)); groups.groups.len()], of_input: vec![None; step.inputs.len()] }
+    }
+    fn does(&self, stage: StageId, g: usize) -> bool {
+        self.of_group[g].is_none_or(|s| s == stage)
+    }
+}
+
+/// Which stage is partitioned.
 pub struct StageView<'a> {
     /// The stage.
     pub stage: StageId,
     /// Rank of its device 0.
     pub first_rank: u32,
-    /// Stage of every group; outputs and inputs live with their groups and readers.
-    pub stage_of: &'a dyn Fn(u32) -> StageId,
+    /// Where everything is.
+    pub stages: &'a Stages,
+    /// What crosses stages.
+    pub transfers: &'a [Transfer],
     /// How many microbatches are between forward and backward at most.
     pub in_flight: u32,
 }
@@ -55,7 +75,9 @@ struct Emitter<'a> {
     resharder: Resharder<'a>,
     graph: Graph,
     phase: Vec<Phase>,
+    depth: Vec<u32>,
     now: Phase,
+    depth_now: u32,
     loc: Loc,
     /// Local values: as they are made, and resharded (per phase).
     local: BTreeMap<ValueId, (ValueId, Sharding)>,
@@ -64,40 +86,66 @@ struct Emitter<'a> {
     views: BTreeMap<(u32, u32), ValueId>,
 }
 
-/// The values that cross stages, with what each receiver wants, in a fixed order.
-pub fn transfers(step: &StepGraph, groups: &Groups, choices: &Choices, stage_of: &dyn Fn(u32) -> StageId) -> Vec<Transfer> {
-    let mut maker: BTreeMap<ValueId, u32> = BTreeMap::new();
+/// The groups and inputs that make each value.
+fn makers(step: &StepGraph, groups: &Groups) -> BTreeMap<ValueId, Result<usize, usize>> {
+    let mut maker = BTreeMap::new();
+    for (i, &v) in step.graph.inputs.iter().enumerate() {
+        maker.insert(v, Err(i));
+    }
     for (g, group) in groups.groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
         group.writes.iter().for_each(|w| {
-            maker.insert(w.value, g as u32);
+            maker.insert(w.value, Ok(g));
         });
     }
+    maker
+}
+
+/// The values that cross stages, with what each receiver wants, in a fixed order.
+///
+/// A value is sent in the phase that makes it; a parameter that another stage reads too is sent before the first microbatch.
+pub fn transfers(step: &StepGraph, groups: &Groups, choices: &Choices, stages: &Stages) -> Vec<Transfer> {
+    let maker = makers(step, groups);
     let mut set: BTreeSet<(ValueId, StageId, Phase, Sharding, StageId)> = BTreeSet::new();
     for (g, group) in groups.groups.iter().enumerate() {
+        let Some(to) = stages.of_group[g] else { continue };
         for (r, access) in group.reads.iter().enumerate() {
-            let Some(&m) = maker.get(&access.value) else { continue };
-            let (from, to) = (stage_of(m), stage_of(g as u32));
-            if from == to {
-                continue;
+            let (from, phase) = match maker.get(&access.value) {
+                Some(Ok(m)) => (stages.of_group[*m], groups.groups[*m].ops.first().map_or(Phase::After, |&o| step.phase_of(o))),
+                Some(Err(i)) => (stages.of_input[*i], Phase::Before),
+                None => continue,
+            };
+            if let Some(from) = from.filter(|&f| f != to) {
+                set.insert((access.value, to, phase, choices.groups[g].reads[r].clone(), from));
             }
-            // Sent when it is made, received in the same phase; what is made before or after the microbatches is sent then.
-            let phase = groups.groups[m as usize].ops.first().map_or(Phase::After, |&o| step.phase_of(o));
-            set.insert((access.value, to, phase, choices.groups[g].reads[r].clone(), from));
         }
     }
     (0..).zip(set).map(|(channel, (value, to, phase, sharding, from))| Transfer { value, sharding, from, to, phase, channel }).collect()
 }
 
+/// How many transfers lie before each group on its longest path: what a stage does in this order never waits for what waits for it.
+fn depths(step: &StepGraph, groups: &Groups, stages: &Stages) -> Vec<u32> {
+    let maker = makers(step, groups);
+    let mut depth = vec![0u32; groups.groups.len()];
+    for (g, group) in groups.groups.iter().enumerate() {
+        depth[g] = group
+            .reads
+            .iter()
+            .map(|r| match maker.get(&r.value) {
+                Some(Ok(m)) => {
+                    depth[*m] + u32::from(stages.of_group[*m].is_some() && stages.of_group[g].is_some() && stages.of_group[*m] != stages.of_group[g])
+                }
+                _ => 0,
+            })
+            .max()
+            .unwrap_or(0);
+    }
+    depth
+}
+
 /// Partitions one stage.
-pub fn partition(
-    step: &StepGraph,
-    groups: &Groups,
-    choices: &Choices,
-    mesh: &Mesh,
-    model: &dyn CostModel,
-    view: &StageView<'_>,
-    transfers: &[Transfer],
-) -> LocalGraph {
+pub fn partition(step: &StepGraph, groups: &Groups, choices: &Choices, mesh: &Mesh, model: &dyn CostModel, view: &StageView<'_>) -> LocalGraph {
+    let transfers = view.transfers;
+    let depth = depths(step, groups, view.stages);
     let mut e = Emitter {
         step,
         groups,
@@ -106,25 +154,29 @@ pub fn partition(
         resharder: Resharder::new(model, mesh, view.first_rank),
         graph: Graph::new(step.graph.name.clone()),
         phase: vec![],
+        depth: vec![],
         now: Phase::Before,
+        depth_now: 0,
         loc: Loc(0),
         local: BTreeMap::new(),
         resharded: BTreeMap::new(),
         views: BTreeMap::new(),
     };
     e.graph.locs = if step.graph.locs.is_empty() { std::iter::once(LocInfo::default()).collect() } else { step.graph.locs.clone() };
-    let here = |g: u32| (view.stage_of)(g) == view.stage;
+    let here = |g: usize| view.stages.does(view.stage, g);
     let mut inputs = Vec::new();
     // Arguments that the stage reads, or whose state it makes.
     let mut needed: BTreeSet<ValueId> = BTreeSet::new();
-    for (_, group) in groups.groups.iter().enumerate().filter(|(g, _)| here(*g as u32)) {
+    for (_, group) in groups.groups.iter().enumerate().filter(|(g, _)| here(*g)) {
         needed.extend(group.reads.iter().map(|r| r.value));
         if let Some(input) = group.output.and_then(|p| step.outputs[p].replaces) {
             needed.insert(step.graph.inputs[input as usize]);
         }
     }
+    needed.extend(transfers.iter().filter(|t| t.from == view.stage).map(|t| t.value));
     let mut input_position = BTreeMap::new();
-    for (i, &v) in step.graph.inputs.iter().enumerate().filter(|(_, v)| needed.contains(v)) {
+    let kept = |i: usize| view.stages.of_input[i].is_none_or(|s| s == view.stage);
+    for (i, &v) in step.graph.inputs.iter().enumerate().filter(|(i, v)| needed.contains(v) && kept(*i)) {
         let sharding = choices.inputs[i].clone();
         let id = e.graph.add_input(e.local_type(v, &sharding), step.graph.values[v].name.clone());
         e.local.insert(v, (id, sharding.clone()));
@@ -147,17 +199,20 @@ pub fn partition(
         inputs.push(LocalInput { source: Source::Received { from: t.from, channel: t.channel, phase: t.phase }, kind: ir::program::BufferKind::Activation });
     }
     for (id, op) in step.graph.ops.iter() {
-        if let Some(g) = groups.of[id].filter(|&g| here(g)) {
+        if let Some(g) = groups.of[id].filter(|&g| here(g as usize)) {
             e.now = step.phase_of(id);
+            e.depth_now = depth[g as usize];
             e.loc = op.loc;
             e.own(g, id);
         }
     }
+    let makers = makers(step, groups);
     let mut outputs = Vec::new();
     let mut results = Vec::new();
     for (g, group) in groups.groups.iter().enumerate() {
-        let Some(p) = group.output.filter(|_| here(g as u32)) else { continue };
+        let Some(p) = group.output.filter(|_| here(g)) else { continue };
         e.now = Phase::After;
+        e.depth_now = depth[g];
         let v = e.place(g as u32, group.made[0]);
         let sharding = choices.groups[g].writes[0].clone();
         results.push(v);
@@ -170,6 +225,7 @@ pub fn partition(
     }
     for t in transfers.iter().filter(|t| t.from == view.stage) {
         e.now = t.phase;
+        e.depth_now = makers.get(&t.value).and_then(|m| m.ok()).map_or(0, |m| depth[m]);
         let v = e.read(t.value, &t.sharding);
         results.push(v);
         outputs.push(Sink::Sent { to: t.to, channel: t.channel, phase: t.phase });
@@ -183,6 +239,7 @@ pub fn partition(
         microbatches: step.microbatches,
         in_flight: view.in_flight,
         phase: e.phase,
+        depth: e.depth,
         inputs,
         outputs,
     }
@@ -196,6 +253,7 @@ impl Emitter<'_> {
 
     fn emit(&mut self, kind: OpKind, operands: Vec<ValueId>, ty: TensorType) -> ValueId {
         self.phase.push(self.now);
+        self.depth.push(self.depth_now);
         self.graph.add(kind, operands, ty, self.loc)
     }
 
@@ -425,6 +483,7 @@ impl Emitter<'_> {
             kind => kind.clone(),
         };
         self.phase.push(self.now);
+        self.depth.push(self.depth_now);
         let names: Vec<Arc<str>> = vec![];
         let id = self.graph.add_op(kind, operands, types, self.loc, &names);
         self.graph.ops[id].regions.clone_from(&op.regions);

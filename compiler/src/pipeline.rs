@@ -1,0 +1,95 @@
+//! The passes in order, from a module to a plan.
+//!
+//! canonical → batch → step → (layers) → groups → sharding problem → partition → kernels and programs → code. Settings that the user left open
+//! (stages, mesh, microbatches) are searched in `stage`. Everything is a function of the module and the request: the same input gives the same plan.
+
+use crate::batch::{phases, split, state::Overrides};
+use crate::canonical::{self, Canonical};
+use crate::lower::code;
+use crate::shard::pins::Pins;
+use crate::shard::presets::Preset;
+use crate::stage::{self, Setting};
+use cost_model::{AnalyticModel, Cluster};
+use ir::diagnostic::{Diagnostic, Result};
+use ir::plan::{Alternative, Plan, Request};
+use ir::{Bytes, Module};
+use std::time::Instant;
+
+/// What to compile for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// What the user asked for.
+    pub request: Request,
+    /// State, batch and loss, where the user says.
+    pub overrides: Overrides,
+    /// The cluster.
+    pub cluster: Cluster,
+    /// Level of the CPU code: `x86-64-v3`, …
+    pub level: String,
+    /// Whether to make code.
+    pub code: bool,
+}
+
+/// How long the passes took; never part of a plan.
+#[derive(Clone, Debug, Default)]
+pub struct Timings(pub Vec<(&'static str, std::time::Duration)>);
+
+impl Timings {
+    fn pass<T>(&mut self, name: &'static str, f: impl FnOnce() -> T) -> T {
+        let start = Instant::now();
+        let out = f();
+        self.0.push((name, start.elapsed()));
+        out
+    }
+}
+
+/// Compiles a module into a plan.
+///
+/// # Errors
+/// Those of the passes: `E02xx` state and batch, `E04xx` requests that cannot be met as asked, `E05xx` no feasible sharding, `E08xx` no code.
+pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Result<Plan> {
+    let model = AnalyticModel::new(options.cluster.clone());
+    let request = &options.request;
+    let preset = Preset::named(&request.strategy)?;
+    let canonical = timings.pass("canonical", || canonical::run(module, &options.overrides))?;
+    let analysis = timings.pass("batch", || phases::analyse(&canonical.graph, &canonical.interface));
+    let mut notes = canonical.notes.clone();
+    let pins = Pins::parse(&request.pins, &canonical, module)?;
+    let settings = stage::settings(&options.cluster, request, preset, &analysis, &canonical, &mut notes)?;
+    let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
+    let mut searched = timings.pass("search", || stage::search(&canonical, &analysis, &settings, preset, &pins, &model))?;
+    let built = timings.pass("lower", || stage::build(&mut searched, &canonical, &pins, preset, &model, limit))?;
+    let code = if options.code { timings.pass("code", || code::cpu(&built.kernels.kernels, &options.level))? } else { vec![] };
+    let best = &searched.candidates[built.candidate];
+    let plan = Plan {
+        compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
+        request: request.clone(),
+        cluster: options.cluster.summary(),
+        source: module.clone(),
+        graph: best.step.graph.clone(),
+        interface: canonical.interface.clone(),
+        layers: best.layers.clone(),
+        placement: best.placement.clone(),
+        stages: built.stages,
+        schedule: built.schedule,
+        alternatives: searched.alternatives,
+        programs: built.programs,
+        kernels: built.kernels.kernels,
+        code,
+        notes,
+    };
+    plan.verify().map_err(|e| {
+        Diagnostic::outcome("E0809", format!("the compiler made an inconsistent plan: {e}")).with_help("this is a bug; please report the model")
+    })?;
+    Ok(plan)
+}
+
+/// A row of the table of settings.
+pub fn alternative(setting: &Setting, step: Option<ir::Seconds>, memory: Option<Bytes>, verdict: String, cuts: Vec<(u32, u32)>) -> Alternative {
+    Alternative { stages: setting.stages, cuts, mesh: setting.mesh.clone(), microbatches: setting.microbatches, step, memory, verdict }
+}
+
+/// Splits a canonical step into microbatches.
+pub fn microbatched(canonical: &Canonical, analysis: &phases::Analysis, microbatches: u32) -> crate::batch::Microbatched {
+    split::run(&canonical.graph, analysis, microbatches)
+}

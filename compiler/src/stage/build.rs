@@ -1,0 +1,312 @@
+//! Building a candidate: partition, programs, memory, schedule, and the reasons.
+
+use super::candidate::{Candidate, Searched};
+use crate::canonical::Canonical;
+use crate::lower::program::{KernelTable, lower, phase_seconds};
+use crate::schedule::simulate::{Pipeline, Stage, simulate};
+use crate::shard::pins::Pins;
+use crate::shard::presets::Preset;
+use crate::spmd::partition::{self, StageView};
+use cost_model::CostModel;
+use ir::diagnostic::{Diagnostic, Diagnostics, Result};
+use ir::plan::{Candidate as Option_, Decision, MemoryReport, Schedule, StagePlan, StageTimes};
+use ir::program::{BufferKind, InstructionKind, Phase, Program, StageId, in_flight};
+use ir::{Bytes, Seconds, Sharding, ValueId};
+
+/// Programs and what is told of them.
+pub struct Built {
+    /// Which candidate it is.
+    pub candidate: usize,
+    /// The stages.
+    pub stages: Vec<StagePlan>,
+    /// Their programs.
+    pub programs: Vec<Program>,
+    /// The schedule.
+    pub schedule: Schedule,
+    /// The kernels.
+    pub kernels: KernelTable,
+}
+
+/// How often a candidate is solved again with more bytes reserved.
+const RETRIES: u32 = 4;
+/// How many candidates of a decision are kept.
+const KEPT: usize = 8;
+
+/// Builds the best candidate that fits in `limit` per device.
+///
+/// # Errors
+/// `E0502` when none fits, with what is missing where; errors of lowering.
+pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes) -> Result<Built> {
+    let mut first_failure: Option<Diagnostics> = None;
+    for index in 0..searched.candidates.len() {
+        let outcome = fit(&mut searched.candidates[index], canonical, pins, preset, model, limit);
+        match outcome {
+            Ok((programs, kernels)) => {
+                for (i, alternative) in searched.alternatives.iter_mut().enumerate().take(searched.candidates.len()) {
+                    if i == index {
+                        alternative.verdict = "taken".into();
+                        alternative.memory = programs.iter().map(|p| p.arena).max();
+                    }
+                }
+                return Ok(report(&searched.candidates[index], index, programs, kernels, model, limit, pins));
+            }
+            Err(e) if e.0.iter().all(|d| d.code == "E0502") => {
+                searched.alternatives[index].verdict = e.0.first().map_or_else(String::new, |d| d.message.clone());
+                first_failure.get_or_insert(e);
+            }
+            Err(e) => return Err(e),
+        }
+    }
+    Err(first_failure.unwrap_or_else(|| Diagnostic::outcome("E0503", "there is no setting to build").into()))
+}
+
+/// Lowers a candidate, solving it again under memory constraints until its arenas fit.
+fn fit(c: &mut Candidate, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes) -> Result<(Vec<Program>, KernelTable)> {
+    let mut reserved = vec![Bytes(0); c.setting.stages as usize];
+    let mut smallest: Option<Bytes> = None;
+    for attempt in 0..=RETRIES {
+        let (programs, kernels) = programs(c, model)?;
+        let largest = programs.iter().map(|p| p.arena).max().unwrap_or_default();
+        smallest = Some(smallest.map_or(largest, |s| s.min(largest)));
+        if largest <= limit {
+            return Ok((programs, kernels));
+        }
+        if attempt == RETRIES {
+            return Err(too_large(c, &programs, limit, smallest.unwrap_or(largest)).into());
+        }
+        // What the constraints did not see (gathered copies, gaps) is reserved the next time.
+        if attempt > 0 {
+            for (r, p) in reserved.iter_mut().zip(&programs) {
+                r.0 += p.arena.0.saturating_sub(limit.0);
+            }
+        }
+        if let Err(e) = c.solve(canonical, preset, pins, model, Some((limit, &reserved))) {
+            let mut d = too_large(c, &programs, limit, smallest.unwrap_or(largest));
+            d.notes.extend(e.0.iter().flat_map(|d| d.notes.clone()));
+            return Err(d.into());
+        }
+    }
+    unreachable!("invariant: the last attempt returns")
+}
+
+/// How much is missing, where, when, and because of what.
+fn too_large(c: &Candidate, programs: &[Program], limit: Bytes, smallest: Bytes) -> Diagnostic {
+    let worst = programs.iter().max_by_key(|p| p.arena).expect("invariant: a plan has a stage");
+    let memory = memory_report(worst, limit);
+    let largest: Vec<String> = memory.largest.iter().take(5).map(|(n, k, b)| format!("{n} ({k}, {b})")).collect();
+    let devices = worst.mesh.devices();
+    let first = worst.first_rank;
+    Diagnostic::outcome("E0502", format!("the plan needs {} per device and the limit is {limit}", worst.arena))
+        .with_note(format!(
+            "{} are missing on devices {first} to {} (stage {}, mesh {}), at {}",
+            Bytes(worst.arena.0 - limit.0),
+            first + devices - 1,
+            worst.stage,
+            c.mesh,
+            memory.peak_moment
+        ))
+        .with_note(format!("the largest values alive then: {}", largest.join(", ")))
+        .with_help(format!(
+            "the smallest limit known to work is {smallest} (`--memory-limit {}`); or use more devices, `--strategy auto`, more `--stages` or more `--microbatches`",
+            smallest.0
+        ))
+}
+
+/// Partitions and lowers all stages.
+fn programs(c: &Candidate, model: &dyn CostModel) -> Result<(Vec<Program>, KernelTable)> {
+    let mut kernels = KernelTable::default();
+    let transfers = partition::transfers(&c.step, &c.groups, &c.choices, &c.stages);
+    let programs = (0..c.setting.stages)
+        .map(|s| {
+            let view = StageView {
+                stage: StageId(s),
+                first_rank: s * c.mesh.devices(),
+                stages: &c.stages,
+                transfers: &transfers,
+                in_flight: in_flight(c.setting.schedule, StageId(s), c.setting.stages, c.setting.microbatches),
+            };
+            let mut local = partition::partition(&c.step, &c.groups, &c.choices, &c.mesh, model, &view);
+            debug_assert_eq!(ir::verify::verify(&local.graph), Ok(()), "invariant: a partitioned graph is well formed");
+            lower(&mut local, &mut kernels, model)
+        })
+        .collect::<Result<Vec<_>>>()?;
+    Ok((programs, kernels))
+}
+
+fn times(program: &Program) -> StageTimes {
+    StageTimes {
+        before: phase_seconds(program, Phase::Before),
+        forward: phase_seconds(program, Phase::Forward),
+        backward: phase_seconds(program, Phase::Backward),
+        after: phase_seconds(program, Phase::After),
+    }
+}
+
+fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTable, model: &dyn CostModel, limit: Bytes, pins: &Pins) -> Built {
+    let sends =
+        |p: &Program, phase: Phase| -> Seconds { p.phase(phase).iter().filter(|i| matches!(i.kind, InstructionKind::Send { .. })).map(|i| i.seconds).sum() };
+    let stages: Vec<Stage> = programs
+        .iter()
+        .map(|p| {
+            let (send_forward, send_backward) = (sends(p, Phase::Forward), sends(p, Phase::Backward));
+            let mut times = times(p);
+            times.forward = times.forward - send_forward;
+            times.backward = times.backward - send_backward;
+            Stage { times, devices: p.mesh.devices(), send_forward, send_backward }
+        })
+        .collect();
+    let timeline =
+        simulate(&Pipeline { kind: c.setting.schedule, microbatches: c.setting.microbatches, stages: &stages, solo_speedup: model.cluster().solo_speedup });
+    let plans = programs
+        .iter()
+        .zip(&stages)
+        .enumerate()
+        .map(|(s, (program, stage))| StagePlan {
+            layers: c.cuts[s],
+            mesh: c.mesh.clone(),
+            devices: (0..c.mesh.devices()).map(|d| program.first_rank + d).collect(),
+            shardings: shardings(c, StageId(s as u32)),
+            decisions: decisions(c, StageId(s as u32), pins),
+            solve: c.choices.report.clone(),
+            times: stage.times,
+            memory: memory_report(program, limit),
+        })
+        .collect();
+    let schedule = Schedule { kind: c.setting.schedule, microbatches: c.setting.microbatches, step: timeline.step, bubble: timeline.bubble };
+    Built { candidate: index, stages: plans, programs, schedule, kernels }
+}
+
+/// Shardings of what a stage computes or keeps.
+fn shardings(c: &Candidate, stage: StageId) -> Vec<Option<Sharding>> {
+    let mut out = vec![None; c.step.graph.values.len()];
+    for (i, &v) in c.step.graph.inputs.iter().enumerate().filter(|(i, _)| c.stages.of_input[*i].is_none_or(|s| s == stage)) {
+        out[v.0 as usize] = Some(c.choices.inputs[i].clone());
+    }
+    for (g, group) in c.groups.groups.iter().enumerate().filter(|(g, group)| group.output.is_none() && c.stages.of_group[*g].is_none_or(|s| s == stage)) {
+        for (w, s) in group.writes.iter().zip(&c.choices.groups[g].writes) {
+            out[w.value.0 as usize] = Some(s.clone());
+        }
+    }
+    out
+}
+
+/// The groups of a stage with what could have been chosen.
+fn decisions(c: &Candidate, stage: StageId, pins: &Pins) -> Vec<Decision> {
+    let bound = pins.bind(&c.step, &c.mesh).unwrap_or_default();
+    c.groups
+        .groups
+        .iter()
+        .enumerate()
+        .filter(|(g, group)| group.output.is_none() && c.stages.of_group[*g].is_none_or(|s| s == stage))
+        .map(|(g, group)| {
+            let values: Vec<ValueId> = group.writes.iter().map(|w| w.value).collect();
+            let chosen = c.choices.chosen[g] as usize;
+            let total = |s: usize| c.choices.prices[g][s].0.0 + c.choices.prices[g][s].1.0;
+            let mut order: Vec<usize> = (0..c.choices.prices[g].len()).collect();
+            order.sort_by(|&a, &b| total(a).total_cmp(&total(b)).then(a.cmp(&b)));
+            let feasible = order.iter().filter(|&&s| total(s).is_finite()).count();
+            order.truncate(KEPT);
+            if !order.contains(&chosen) {
+                order.push(chosen);
+            }
+            let reason = if bound.pinned(&values) {
+                "pin"
+            } else if feasible <= 1 {
+                "only choice beside its neighbours, the pins and the strategy"
+            } else if order.first() == Some(&chosen) || total(order[0]) >= total(chosen) - 1e-12 {
+                "cost"
+            } else {
+                "memory, or a choice that is cheaper for the whole"
+            };
+            let candidates = order.iter().filter(|&&s| total(s).is_finite() || s == chosen).map(|&s| option(c, g, s)).collect();
+            let position = order.iter().filter(|&&s| total(s).is_finite() || s == chosen).position(|&s| s == chosen).unwrap_or(0);
+            Decision { ops: group.ops.clone(), values, candidates, chosen: position as u32, reason: reason.into() }
+        })
+        .collect()
+}
+
+fn option(c: &Candidate, g: usize, s: usize) -> Option_ {
+    let group = &c.groups.groups[g];
+    let strategy = &c.choices.options[g][s];
+    let (compute, reshard) = c.choices.prices[g][s];
+    let memory = group
+        .writes
+        .iter()
+        .zip(&strategy.writes)
+        .filter(|(w, _)| c.stored[w.value])
+        .map(|(w, sharding)| {
+            let ty = c.step.graph.ty(w.value);
+            Bytes(sharding.local_shape(&ty.shape, &c.mesh).iter().product::<u64>() * ty.dtype.bytes())
+        })
+        .sum();
+    Option_ { name: strategy.describe(group, &c.mesh), shardings: strategy.writes.clone(), compute, communication: Seconds(0.0), reshard, memory }
+}
+
+fn kind_name(kind: BufferKind) -> &'static str {
+    match kind {
+        BufferKind::Parameter => "parameters",
+        BufferKind::Optimizer => "optimizer",
+        BufferKind::Gradient => "gradients",
+        BufferKind::Data => "data",
+        BufferKind::Activation => "activations",
+        BufferKind::Temporary => "temporaries",
+        BufferKind::Communication => "communication",
+    }
+}
+
+/// Live bytes over a program's instructions. The arena can be larger by what does not fit into gaps.
+pub fn memory_report(program: &Program, limit: Bytes) -> MemoryReport {
+    let moments: Vec<(Phase, usize)> = Phase::ALL.iter().flat_map(|&p| (0..program.phase(p).len()).map(move |i| (p, i))).collect();
+    let mut life: Vec<Option<(usize, usize)>> = vec![None; program.buffers.len()];
+    for (m, &(phase, i)) in moments.iter().enumerate() {
+        let instruction = &program.phase(phase)[i];
+        for b in instruction.reads.iter().chain(&instruction.writes) {
+            let l = life[b.0 as usize].get_or_insert((m, m));
+            l.1 = m;
+        }
+    }
+    let end = moments.len().saturating_sub(1);
+    for (id, b) in program.buffers.iter() {
+        if b.persistent || program.outputs.iter().any(|o| o.buffer == id) {
+            life[id.0 as usize] = Some((if b.persistent { 0 } else { life[id.0 as usize].map_or(0, |l| l.0) }, end));
+        }
+    }
+    let mut change = vec![0i64; end + 2];
+    for ((_, b), l) in program.buffers.iter().zip(&life) {
+        if let Some((first, last)) = l {
+            change[*first] += b.bytes() as i64;
+            change[*last + 1] -= b.bytes() as i64;
+        }
+    }
+    let live: Vec<u64> = change[..=end]
+        .iter()
+        .scan(0i64, |sum, c| {
+            *sum += c;
+            Some(*sum as u64)
+        })
+        .collect();
+    let peak = live.iter().enumerate().max_by_key(|(i, b)| (**b, std::cmp::Reverse(*i))).map_or(0, |(i, _)| i);
+    let name = |m: usize| moments.get(m).map_or_else(|| "the start".into(), |&(p, i)| format!("{p:?} {}", program.phase(p)[i].source).to_lowercase());
+    let mut at_peak: std::collections::BTreeMap<BufferKind, u64> = std::collections::BTreeMap::new();
+    let mut largest: Vec<(String, String, Bytes)> = Vec::new();
+    for ((_, b), l) in program.buffers.iter().zip(&life) {
+        if l.is_some_and(|(first, last)| (first..=last).contains(&peak)) {
+            *at_peak.entry(b.kind).or_default() += b.bytes();
+            largest.push((b.name.clone(), kind_name(b.kind).into(), Bytes(b.bytes())));
+        }
+    }
+    largest.sort_by(|a, b| b.2.cmp(&a.2).then_with(|| a.0.cmp(&b.0)));
+    largest.truncate(12);
+    // At most a few hundred points: phase boundaries and every n-th instruction.
+    let stride = moments.len().div_ceil(256).max(1);
+    let timeline = (0..moments.len()).filter(|m| m % stride == 0 || *m == peak).map(|m| (name(m), Bytes(live[m]))).collect();
+    MemoryReport {
+        arena: program.arena,
+        limit,
+        overhead: Bytes(0),
+        at_peak: at_peak.into_iter().map(|(k, b)| (kind_name(k).into(), Bytes(b))).collect(),
+        peak_moment: name(peak),
+        timeline,
+        largest,
+    }
+}

@@ -1,0 +1,291 @@
+//! Candidates: every setting with its sharding, stages and predicted step.
+
+use super::cuts::{LayerCosts, cut};
+use super::settings::Setting;
+use crate::batch::phases::Analysis;
+use crate::canonical::Canonical;
+use crate::kernels::stored::stored_values;
+use crate::layers::{self, Layers};
+use crate::pipeline::{alternative, microbatched};
+use crate::schedule::simulate::{Pipeline, Stage, simulate};
+use crate::shard::groups::{self, Groups};
+use crate::shard::pins::Pins;
+use crate::shard::presets::{Preset, Restriction};
+use crate::shard::problem::{self, Choices, MemoryLimit, Space};
+use crate::shard::strategy::Context;
+use crate::spmd::partition::Stages;
+use crate::step::StepGraph;
+use cost_model::CostModel;
+use ir::diagnostic::{Diagnostic, Diagnostics, Result};
+use ir::plan::{Alternative, Layer, Placement, StageTimes};
+use ir::program::{Phase, StageId, in_flight};
+use ir::{Bytes, Mesh, SecondaryMap, Seconds, ValueId};
+use std::collections::BTreeMap;
+
+/// A setting with everything that was decided for it.
+pub struct Candidate {
+    /// The setting.
+    pub setting: Setting,
+    /// The step, cut into the setting's microbatches.
+    pub step: StepGraph,
+    /// Values in memory.
+    pub stored: SecondaryMap<ValueId, bool>,
+    /// Its groups.
+    pub groups: Groups,
+    /// The mesh of a stage.
+    pub mesh: Mesh,
+    /// What was chosen.
+    pub choices: Choices,
+    /// Names of layers.
+    pub layers: Vec<Layer>,
+    /// Layer ranges of the stages.
+    pub cuts: Vec<(u32, u32)>,
+    /// Where groups and inputs are.
+    pub stages: Stages,
+    /// Layer, stage and phase of every op.
+    pub placement: Vec<Placement>,
+    /// Predicted step.
+    pub estimate: Seconds,
+}
+
+/// What a search found.
+pub struct Searched {
+    /// Candidates, best first; at least one.
+    pub candidates: Vec<Candidate>,
+    /// All settings, best first.
+    pub alternatives: Vec<Alternative>,
+}
+
+/// A step for one number of microbatches, with what does not depend on the mesh.
+struct Prepared {
+    step: StepGraph,
+    stored: SecondaryMap<ValueId, bool>,
+    layers: Layers,
+}
+
+/// Prices every setting.
+///
+/// # Errors
+/// Those of the sharding problem when no setting has a solution; `E0403` when there are fewer layers than stages.
+pub fn search(canonical: &Canonical, analysis: &Analysis, settings: &[Setting], preset: Preset, pins: &Pins, model: &dyn CostModel) -> Result<Searched> {
+    let mut prepared: BTreeMap<u32, Prepared> = BTreeMap::new();
+    let mut candidates = Vec::new();
+    let mut failed: Vec<(Setting, Diagnostics)> = Vec::new();
+    for setting in settings {
+        let p = prepared.entry(setting.microbatches).or_insert_with(|| {
+            let step = StepGraph::new(&microbatched(canonical, analysis, setting.microbatches), &canonical.interface);
+            let stored = stored_values(&step);
+            let layers = layers::layers(&step, &stored);
+            Prepared { step, stored, layers }
+        });
+        match candidate(setting, p, canonical, preset, pins, model) {
+            Ok(c) => candidates.push(c),
+            Err(e) => failed.push((setting.clone(), e)),
+        }
+    }
+    if candidates.is_empty() {
+        return Err(failed.into_iter().next().map_or_else(|| Diagnostic::outcome("E0403", "there is no setting to try").into(), |f| f.1));
+    }
+    candidates.sort_by(|a, b| a.estimate.0.total_cmp(&b.estimate.0));
+    let mut alternatives: Vec<Alternative> = candidates
+        .iter()
+        .enumerate()
+        .map(|(i, c)| alternative(&c.setting, Some(c.estimate), None, if i == 0 { "taken".into() } else { "slower".into() }, c.cuts.clone()))
+        .collect();
+    alternatives.extend(failed.into_iter().map(|(s, e)| alternative(&s, None, None, e.0.first().map_or_else(String::new, |d| d.message.clone()), vec![])));
+    Ok(Searched { candidates, alternatives })
+}
+
+fn candidate(setting: &Setting, prepared: &Prepared, canonical: &Canonical, preset: Preset, pins: &Pins, model: &dyn CostModel) -> Result<Candidate> {
+    let step = prepared.step.clone();
+    let mesh = Mesh::new(&setting.mesh);
+    let piped = setting.stages > 1;
+    let of = prepared.layers.of.clone();
+    let groups = groups::groups(&step.graph, &|o| {
+        let everywhere = prepared.layers.everywhere[o.0 as usize];
+        step.phase_of(o) as u64 | if piped { u64::from(of[o.0 as usize]) << 8 | u64::from(everywhere) << 4 } else { 0 }
+    });
+    let mut c = Candidate {
+        setting: setting.clone(),
+        stored: prepared.stored.clone(),
+        mesh,
+        layers: prepared.layers.layers.clone(),
+        cuts: vec![(0, prepared.layers.layers.len() as u32)],
+        stages: Stages::one(&step, &groups),
+        placement: vec![],
+        estimate: Seconds(0.0),
+        choices: Choices::default(),
+        step,
+        groups,
+    };
+    c.solve(canonical, preset, pins, model, None)?;
+    if piped {
+        c.cut_stages(&prepared.layers, model)?;
+    }
+    c.place(&prepared.layers);
+    c.estimate = c.predict(model);
+    Ok(c)
+}
+
+impl Candidate {
+    /// Solves the sharding problem, under a memory limit if one is given (and the bytes to reserve per stage).
+    pub fn solve(&mut self, canonical: &Canonical, preset: Preset, pins: &Pins, model: &dyn CostModel, memory: Option<(Bytes, &[Bytes])>) -> Result<()> {
+        let cx = Context { step: &self.step, groups: &self.groups, mesh: &self.mesh, model, stored: &self.stored };
+        let space = Space::new(&cx);
+        let restriction = Restriction::new(preset, &self.step, &self.groups, &canonical.interface);
+        let bound = pins.bind(&self.step, &self.mesh)?;
+        let stages = &self.stages;
+        let stage_of = |g: u32| stages.of_group[g as usize].map(|s| s.0);
+        let input_stage = |i: u32| stages.of_input[i as usize].map(|s| s.0);
+        let setting = &self.setting;
+        let limit = memory.map(|(limit, reserved)| MemoryLimit {
+            limit,
+            reserved: reserved.to_vec(),
+            stage_of: &stage_of,
+            input_stage: &input_stage,
+            in_flight: (0..setting.stages).map(|s| in_flight(setting.schedule, StageId(s), setting.stages, setting.microbatches)).collect(),
+        });
+        let allow = |space: &Space<'_>, node, candidate: usize| restriction.allows(space, node, candidate) && bound.allows(space, node, candidate);
+        self.choices = problem::solve(&space, &allow, limit.as_ref())?;
+        Ok(())
+    }
+
+    /// Cost of a group per microbatch (or once), as chosen; a reshard counts half for each side.
+    fn group_seconds(&self, g: usize) -> f64 {
+        let (compute, reshard) = self.choices.prices[g][self.choices.chosen[g] as usize];
+        let repeats = if matches!(self.phase(g), Phase::Forward | Phase::Backward) { f64::from(self.step.microbatches) } else { 1.0 };
+        (compute.0 + reshard.0 / 2.0) / repeats
+    }
+
+    fn phase(&self, g: usize) -> Phase {
+        self.groups.groups[g].ops.first().map_or(Phase::After, |&o| self.step.phase_of(o))
+    }
+
+    fn layer(&self, layers: &Layers, g: usize) -> Option<u32> {
+        self.groups.groups[g].ops.first().filter(|o| !layers.everywhere[o.0 as usize]).map(|o| layers.of[o.0 as usize])
+    }
+
+    /// Cuts layers into the setting's stages.
+    fn cut_stages(&mut self, layers: &Layers, model: &dyn CostModel) -> Result<()> {
+        let count = layers.layers.len();
+        let mut costs = LayerCosts { micro: vec![0.0; count], cut: vec![0.0; count] };
+        for g in 0..self.groups.groups.len() {
+            if let (Some(l), Phase::Forward | Phase::Backward) = (self.layer(layers, g), self.phase(g)) {
+                costs.micro[l as usize] += self.group_seconds(g);
+            }
+        }
+        // What a cut would send: every value read in a layer other than the one that makes it.
+        let mut maker: BTreeMap<ValueId, u32> = BTreeMap::new();
+        for (g, group) in self.groups.groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
+            if let (Some(l), Phase::Forward | Phase::Backward) = (self.layer(layers, g), self.phase(g)) {
+                group.writes.iter().for_each(|w| {
+                    maker.insert(w.value, l);
+                });
+            }
+        }
+        let devices = self.mesh.devices();
+        let route = model.cluster().route(0, devices.min(model.cluster().devices() - devices), devices);
+        let mut sent: BTreeMap<(ValueId, u32), ()> = BTreeMap::new();
+        for (g, group) in self.groups.groups.iter().enumerate() {
+            let Some(to) = self.layer(layers, g) else { continue };
+            for (r, access) in group.reads.iter().enumerate() {
+                let Some(&from) = maker.get(&access.value).filter(|&&f| f != to) else { continue };
+                let ty = self.step.graph.ty(access.value);
+                let local: u64 = self.choices.groups[g].reads[r].local_shape(&ty.shape, &self.mesh).iter().product();
+                let time = model.send(Bytes(local * ty.dtype.bytes()), &route).0;
+                for l in from.min(to)..from.max(to) {
+                    if sent.insert((access.value, l), ()).is_none() {
+                        costs.cut[l as usize] += time;
+                    }
+                }
+            }
+        }
+        let stages = self.setting.stages;
+        self.cuts = cut(&costs, stages as usize).ok_or_else(|| {
+            Diagnostic::outcome("E0403", format!("{stages} stages are asked for and the step has {count} layers"))
+                .with_note("a layer is a piece of the forward that one value enters and leaves; every stage needs at least one")
+                .with_help(format!("`--stages {count}` or fewer"))
+        })?;
+        let cuts = self.cuts.clone();
+        let stage_of_layer = |l: u32| cuts.iter().position(|&(a, b)| (a..b).contains(&l)).map_or(StageId(0), |s| StageId(s as u32));
+        self.stages.of_input = layers.home.iter().map(|h| h.map(stage_of_layer)).collect();
+        for g in 0..self.groups.groups.len() {
+            self.stages.of_group[g] = self.layer(layers, g).map(stage_of_layer);
+        }
+        // An output is made where its state is kept, or where its value is made.
+        let made: BTreeMap<ValueId, Option<StageId>> = self
+            .groups
+            .groups
+            .iter()
+            .enumerate()
+            .filter(|(_, g)| g.output.is_none())
+            .flat_map(|(g, group)| group.writes.iter().map(move |w| (w.value, g)))
+            .map(|(v, g)| (v, self.stages.of_group[g]))
+            .collect();
+        for g in 0..self.groups.groups.len() {
+            let group = &self.groups.groups[g];
+            let Some(p) = group.output else { continue };
+            let state = self.step.outputs[p].replaces.map(|i| self.stages.of_input[i as usize]);
+            let value = group.reads.first().and_then(|r| made.get(&r.value).copied().flatten().or_else(|| self.input_home(r.value)));
+            self.stages.of_group[g] = match state {
+                Some(home) => home,
+                None => value.or(Some(StageId(0))),
+            };
+        }
+        Ok(())
+    }
+
+    fn input_home(&self, v: ValueId) -> Option<StageId> {
+        self.step.graph.inputs.iter().position(|&w| w == v).and_then(|i| self.stages.of_input[i])
+    }
+
+    /// Layer, stage and phase of every op; views are placed with their first reader.
+    fn place(&mut self, layers: &Layers) {
+        let graph = &self.step.graph;
+        let stage_of_layer = |l: u32| self.cuts.iter().position(|&(a, b)| (a..b).contains(&l)).map_or(StageId(0), |s| StageId(s as u32));
+        let mut layer = layers.of.clone();
+        let mut reader: BTreeMap<ValueId, u32> = BTreeMap::new();
+        for (id, op) in graph.ops.iter().rev() {
+            let i = id.0 as usize;
+            if groups::is_view(graph, id)
+                && let Some(&l) = op.results.first().and_then(|r| reader.get(r))
+            {
+                layer[i] = l;
+            }
+            for &v in &op.operands {
+                reader.insert(v, layer[i]);
+            }
+        }
+        self.placement = graph
+            .ops
+            .keys()
+            .map(|id| Placement { layer: layer[id.0 as usize], stage: stage_of_layer(layer[id.0 as usize]), phase: self.step.phase_of(id) })
+            .collect();
+    }
+
+    /// Predicted step from the groups' times.
+    fn predict(&self, model: &dyn CostModel) -> Seconds {
+        let mut times = vec![StageTimes::default(); self.setting.stages as usize];
+        for g in 0..self.groups.groups.len() {
+            let seconds = Seconds(self.group_seconds(g));
+            let on = self.stages.of_group[g].map_or(0..times.len(), |s| s.0 as usize..s.0 as usize + 1);
+            for t in &mut times[on] {
+                match self.phase(g) {
+                    Phase::Before => t.before += seconds,
+                    Phase::Forward => t.forward += seconds,
+                    Phase::Backward => t.backward += seconds,
+                    Phase::After => t.after += seconds,
+                }
+            }
+        }
+        let stages: Vec<Stage> =
+            times.into_iter().map(|times| Stage { times, devices: self.mesh.devices(), send_forward: Seconds(0.0), send_backward: Seconds(0.0) }).collect();
+        simulate(&Pipeline {
+            kind: self.setting.schedule,
+            microbatches: self.setting.microbatches,
+            stages: &stages,
+            solo_speedup: model.cluster().solo_speedup,
+        })
+        .step
+    }
+}
