@@ -21,6 +21,8 @@ pub(crate) struct Cli {
 /// What can be done.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
+    /// Plan a training step for a cluster.
+    Compile(crate::compile::Args),
     /// Execute a plan.
     Run(crate::run::Args),
 }
@@ -29,6 +31,7 @@ impl Command {
     /// Does it.
     pub(crate) fn run(&self, terminal: &Terminal) -> ir::Result<ExitCode> {
         match self {
+            Command::Compile(args) => crate::compile::command(args, terminal),
             Command::Run(args) => crate::run::command(args, terminal),
         }
     }

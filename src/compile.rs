@@ -1,0 +1,201 @@
+//! `compile MODEL --cluster CLUSTER -o PLAN`: plans a step and makes its code.
+
+use crate::diagnostics::Terminal;
+use compiler::batch::state::Overrides;
+use compiler::import;
+use compiler::pipeline::{self, Options, Timings};
+use cost_model::Cluster;
+use ir::plan::{Plan, Request};
+use ir::program::{InstructionKind, ScheduleKind};
+use ir::{Bytes, Diagnostic, Diagnostics, Result};
+use serde_json::json;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Plan a training step for a cluster.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The step, as `jax.jit(train_step).lower(…).as_text()` prints it.
+    model: PathBuf,
+    /// The cluster: `local:N`, `dgx-a100:N`, `dgx-h100:N`, `p3.16xlarge:N`, or a TOML file.
+    #[arg(long)]
+    cluster: String,
+    /// Where to write the plan.
+    #[arg(long, short, value_name = "PLAN")]
+    output: Option<PathBuf>,
+    /// Restricts the search: auto, data, tensor, zero1, zero2, zero3 or pipeline.
+    #[arg(long, default_value = "auto")]
+    strategy: String,
+    /// Mesh of one stage, such as 4 or 2x2; stages × mesh = devices.
+    #[arg(long, value_name = "AxB")]
+    mesh: Option<String>,
+    /// Number of pipeline stages, or auto.
+    #[arg(long, value_name = "N|auto")]
+    stages: Option<String>,
+    /// Number of microbatches, or auto.
+    #[arg(long, value_name = "M|auto")]
+    microbatches: Option<String>,
+    /// Order of microbatches: gpipe or 1f1b.
+    #[arg(long)]
+    schedule: Option<String>,
+    /// Memory that a device's arena may take, such as 8GiB.
+    #[arg(long, value_name = "SIZE")]
+    memory_limit: Option<String>,
+    /// Demands a sharding of a value: `%51=[{"x"},{}]`. Repeatable.
+    #[arg(long, value_name = "NAME=SHARDING")]
+    pin: Vec<String>,
+    /// Take the shardings that the file itself states as pins.
+    #[arg(long)]
+    pin_from_file: bool,
+    /// Arguments that are state: `0-156`, or `IN=OUT,…`.
+    #[arg(long, value_name = "LIST")]
+    state: Option<String>,
+    /// Arguments that are the batch: `157,158`.
+    #[arg(long, value_name = "LIST")]
+    batch: Option<String>,
+    /// The result that is the loss: its name or number.
+    #[arg(long, value_name = "NAME|N")]
+    loss: Option<String>,
+    /// Level of the CPU code: x86-64-v2, x86-64-v3, x86-64-v4 or host.
+    #[arg(long, default_value = "x86-64-v3")]
+    cpu: String,
+    /// Plan without making code.
+    #[arg(long)]
+    no_code: bool,
+    /// Print how long each pass took.
+    #[arg(long)]
+    timings: bool,
+}
+
+fn number(text: Option<&String>, flag: &str) -> Result<Option<u32>> {
+    match text.map(String::as_str) {
+        None | Some("auto") => Ok(None),
+        Some(t) => t
+            .parse()
+            .map(Some)
+            .map_err(|_| Diagnostic::input("E0409", format!("`{flag} {t}`: expected a number or `auto`")).with_help(format!("for example `{flag} 4`")).into()),
+    }
+}
+
+/// What was asked, read and checked.
+fn request(args: &Args) -> Result<Request> {
+    let mut errors: Vec<Diagnostic> = Vec::new();
+    let mut take = |r: Result<Option<u32>>| match r {
+        Ok(n) => n,
+        Err(e) => {
+            errors.extend(e.0);
+            None
+        }
+    };
+    let stages = take(number(args.stages.as_ref(), "--stages"));
+    let microbatches = take(number(args.microbatches.as_ref(), "--microbatches"));
+    let mut mesh = Vec::new();
+    if let Some(text) = &args.mesh {
+        match text.split('x').map(str::parse).collect::<std::result::Result<Vec<u32>, _>>() {
+            Ok(m) if m.len() <= 4 => mesh = m,
+            _ => errors
+                .push(Diagnostic::input("E0409", format!("`--mesh {text}`: expected sizes joined by `x`, four at most")).with_help("for example `--mesh 2x2`")),
+        }
+    }
+    let schedule = match args.schedule.as_deref() {
+        None => None,
+        Some("gpipe") => Some(ScheduleKind::GPipe),
+        Some("1f1b") => Some(ScheduleKind::OneFOneB),
+        Some(other) => {
+            errors.push(Diagnostic::input("E0409", format!("`--schedule {other}`: there is no such schedule")).with_help("use `gpipe` or `1f1b`"));
+            None
+        }
+    };
+    let memory_limit = match args.memory_limit.as_deref().map(str::parse::<Bytes>) {
+        None => None,
+        Some(Ok(b)) => Some(b),
+        Some(Err(e)) => {
+            errors.push(Diagnostic::input("E0409", format!("`--memory-limit`: {e}")));
+            None
+        }
+    };
+    if !errors.is_empty() {
+        return Err(Diagnostics(errors));
+    }
+    let model = args.model.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    Ok(Request { model, strategy: args.strategy.clone(), mesh, stages, microbatches, schedule, memory_limit, pins: args.pin.clone() })
+}
+
+/// A sharding that the file states, `<@mesh, [{"x"}, {}]>`, as a pin.
+fn stated_pin(pin: &ir::text::Pin) -> String {
+    let dims = pin.sharding.find('[').and_then(|a| pin.sharding.rfind(']').map(|b| &pin.sharding[a..=b])).unwrap_or("[]");
+    format!("{}={dims}", pin.value)
+}
+
+/// `compile`.
+pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
+    let mut request = request(args)?;
+    let cluster = Cluster::parse(&args.cluster)?;
+    let overrides = Overrides::parse(args.state.as_deref(), args.batch.as_deref(), args.loss.as_deref())?;
+    if let Some(path) = &args.output {
+        runtime::checkpoint::check_writable(path)?;
+    }
+    let start = std::time::Instant::now();
+    let imported = import::import(&args.model)?;
+    terminal.notes(&imported.notes);
+    if args.pin_from_file {
+        request.pins.extend(imported.pins.iter().filter(|p| p.function == "main").map(stated_pin));
+    }
+    let parsed = start.elapsed();
+    let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code };
+    let mut timings = Timings(vec![("import", parsed)]);
+    let plan = pipeline::compile(&imported.module, &options, &mut timings)?;
+    terminal.notes(&plan.notes);
+    if let Some(path) = &args.output {
+        runtime::checkpoint::write_atomically(path, &plan.to_bytes())?;
+    }
+    summary(&plan, args, &timings, terminal);
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
+    let seconds: f64 = timings.0.iter().map(|t| t.1.as_secs_f64()).sum();
+    let stage = &plan.stages[0];
+    let arena = plan.programs.iter().map(|p| p.arena).max().unwrap_or_default();
+    let collectives = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).filter(|i| matches!(i.kind, InstructionKind::Collective { .. })).count();
+    if terminal.json() {
+        terminal.object(&json!({
+            "plan": args.output.as_ref().map(|p| p.display().to_string()),
+            "stages": plan.stages.len(),
+            "mesh": stage.mesh.axes.iter().map(|a| a.size).collect::<Vec<_>>(),
+            "microbatches": plan.schedule.microbatches,
+            "step_seconds": plan.schedule.step.0,
+            "bubble": plan.schedule.bubble,
+            "arena_bytes": plan.programs.iter().map(|p| p.arena.0).collect::<Vec<_>>(),
+            "objective": stage.solve.objective.0, "bound": stage.solve.bound.0, "gap": stage.solve.gap, "status": stage.solve.status,
+            "kernels": plan.kernels.len(),
+            "collectives": collectives,
+            "seconds": timings.0.iter().map(|(n, t)| (n.to_string(), t.as_secs_f64())).collect::<std::collections::BTreeMap<_, _>>(),
+        }));
+        return;
+    }
+    terminal.progress("Read", &format!("{}  {} ops in {} layers", plan.request.model, plan.graph.ops.len(), plan.layers.len()));
+    terminal.progress(
+        "Solved",
+        &format!("{} groups · {} · gap {:.1} % · {} settings", stage.solve.nodes, stage.solve.status, stage.solve.gap * 100.0, plan.alternatives.len()),
+    );
+    terminal.progress(
+        "Cut",
+        &format!("{} stage(s) of mesh {} · {} microbatch(es) · {:?}", plan.stages.len(), stage.mesh, plan.schedule.microbatches, plan.schedule.kind),
+    );
+    let name = args.output.as_ref().map_or_else(|| "no file".into(), |p| p.display().to_string());
+    terminal.progress(
+        "Planned",
+        &format!(
+            "{name}  step {} (predicted) · arena {arena} · bubble {:.1} % · {} kernels · {seconds:.1} s",
+            plan.schedule.step,
+            plan.schedule.bubble * 100.0,
+            plan.kernels.len()
+        ),
+    );
+    if args.timings {
+        for (name, t) in &timings.0 {
+            terminal.progress("", &format!("{name:12} {:8.1} ms", t.as_secs_f64() * 1e3));
+        }
+    }
+}
