@@ -204,13 +204,22 @@ impl Hub {
             self.wake(r as u32);
         }
     }
+    /// The instruction a rank is at, and its program.
+    fn instruction(&self, rank: u32) -> (Option<&Program>, Option<&ir::program::Instruction>, u64) {
+        let packed = self.ranks[rank as usize].position.load(Ordering::Relaxed);
+        let program = self.programs.iter().find(|p| (p.first_rank..p.first_rank + p.mesh.devices()).contains(&rank)).filter(|_| packed != IDLE);
+        let phase = Phase::ALL[(packed >> 60) as usize & 3];
+        (program, program.and_then(|p| p.phase(phase).get(packed as u32 as usize)), packed)
+    }
+    /// Whether a rank is at a communication.
+    fn waits(&self, rank: u32) -> bool {
+        use InstructionKind::{Collective, Receive, Send};
+        matches!(self.instruction(rank).1.map(|i| &i.kind), Some(Send { .. } | Receive { .. } | Collective { .. }))
+    }
     /// Where a rank is, in words.
     pub fn whereabouts(&self, rank: u32) -> String {
-        let packed = self.ranks[rank as usize].position.load(Ordering::Relaxed);
-        let program = self.programs.iter().find(|p| (p.first_rank..p.first_rank + p.mesh.devices()).contains(&rank));
-        let Some(program) = program.filter(|_| packed != IDLE) else { return format!("rank {rank} has not begun the step") };
+        let (Some(program), instruction, packed) = self.instruction(rank) else { return format!("rank {rank} has not begun the step") };
         let phase = Phase::ALL[(packed >> 60) as usize & 3];
-        let instruction = program.phase(phase).get(packed as u32 as usize);
         let what = instruction.map_or_else(|| "the end".into(), |i| format!("the {} of {}", action_name(&i.kind), i.source));
         let when = match phase {
             Phase::Before => "before the first microbatch".to_string(),
@@ -262,6 +271,12 @@ impl Hub {
         let mut d = Diagnostic::outcome("E0611", format!("{ranks} did not come to the {what} within {} s", self.timeout.as_secs_f64()));
         for &r in missing {
             d = d.with_note(self.whereabouts(r));
+        }
+        // When those who are missing wait themselves, the cause is a rank that computes.
+        if missing.iter().all(|r| self.waits(*r)) {
+            for r in (0..self.ranks.len() as u32).filter(|r| !self.waits(*r) && !missing.contains(r) && *r != waiting) {
+                d = d.with_note(format!("they wait themselves, and {}", self.whereabouts(r)));
+            }
         }
         d.with_note(format!("rank {waiting} was waiting"))
     }

@@ -3,11 +3,19 @@
 //! A [`Routine`] is prepared from the op and its local types: loops are planned, memory it needs beside its operands is reserved in the device's
 //! [`Scratch`], and what cannot be done is refused with a reason. Running one only computes.
 
+mod convolution;
+mod indexing;
 mod moves;
+mod reduction;
+mod sorting;
 
-use ir::op::OpKind;
+use convolution::Convolution;
+use indexing::{Gather, Scatter};
+use ir::op::{OpKind, Reducer};
 use ir::{DType, TensorType};
 use moves::Moves;
+use reduction::ReduceWindow;
+use sorting::TopK;
 
 /// Memory shared by all routines of a device: as large as the largest need, allocated once.
 #[derive(Debug, Default)]
@@ -34,6 +42,11 @@ impl Scratch {
 /// A prepared op.
 pub(super) enum Routine {
     Moves(Box<Moves>),
+    Gather(Box<Gather>),
+    Scatter(Box<Scatter>),
+    ReduceWindow(Box<ReduceWindow>),
+    Convolution(Box<Convolution>),
+    TopK(TopK),
 }
 
 /// The op's name in messages.
@@ -52,7 +65,7 @@ pub(super) fn name(op: &OpKind) -> String {
 
 impl Routine {
     /// Prepares `op`; the error says why it cannot be done.
-    pub(super) fn new(op: &OpKind, operands: &[TensorType], results: &[TensorType], _scratch: &mut Scratch) -> Result<Routine, String> {
+    pub(super) fn new(op: &OpKind, operands: &[TensorType], results: &[TensorType], scratch: &mut Scratch) -> Result<Routine, String> {
         let (operand_count, result_count, _) = op.arity();
         if !operand_count.allows(operands.len()) || !result_count.allows(results.len()) {
             return Err(format!("it has {} operands and {} results", operands.len(), results.len()));
@@ -60,17 +73,39 @@ impl Routine {
         if let Some(moves) = Moves::new(op, operands, results)? {
             return Ok(Routine::Moves(Box::new(moves)));
         }
-        Err("there is no routine for it".into())
+        let general = |r: &Reducer| *r == Reducer::General;
+        Ok(match op {
+            OpKind::Gather(g) => Routine::Gather(Box::new(Gather::new(g, operands, &results[0])?)),
+            OpKind::Scatter { reducer, .. } | OpKind::Reduce { reducer, .. } | OpKind::ReduceWindow { reducer, .. } if general(reducer) => {
+                return Err("its combining function is a general one".into());
+            }
+            OpKind::Scatter { dims, reducer } => Routine::Scatter(Box::new(Scatter::new(dims, *reducer, operands)?)),
+            OpKind::Reduce { dims, reducer } => Routine::ReduceWindow(Box::new(ReduceWindow::reduce(dims, *reducer, operands, results)?)),
+            OpKind::ReduceWindow { window, reducer } => {
+                Routine::ReduceWindow(Box::new(ReduceWindow::new(window, *reducer, operands, results, &results[0].shape)?))
+            }
+            OpKind::Convolution(c) => Routine::Convolution(Box::new(Convolution::new(c, operands, &results[0], scratch)?)),
+            OpKind::TopK { k } => Routine::TopK(TopK::new(*k, &operands[0], results)?),
+            OpKind::Sort { .. } | OpKind::SelectAndScatter { .. } | OpKind::While | OpKind::If | OpKind::Case => {
+                return Err("a library instruction carries no regions".into());
+            }
+            _ => return Err("there is no routine for it".into()),
+        })
     }
     /// Computes; `parameters` are the operands' and then the results' addresses.
     ///
     /// # Safety
     /// Every parameter points to a whole tensor of the type the routine was prepared for; no result overlaps another parameter.
-    pub(super) unsafe fn run(&self, parameters: &[*mut u8], _scratch: &mut Scratch) {
+    pub(super) unsafe fn run(&self, parameters: &[*mut u8], scratch: &mut Scratch) {
         // SAFETY: as the caller vouches.
         unsafe {
             match self {
                 Routine::Moves(m) => m.run(parameters),
+                Routine::Gather(g) => g.run(parameters),
+                Routine::Scatter(s) => s.run(parameters),
+                Routine::ReduceWindow(r) => r.run(parameters),
+                Routine::Convolution(c) => c.run(parameters, scratch),
+                Routine::TopK(t) => t.run(parameters),
             }
         }
     }
