@@ -72,7 +72,7 @@ pub(crate) fn convolution(x: Tensor, kernel: Tensor, c: &ConvDims, ty: TensorTyp
     }
     let zero = Tensor::zeros(TensorType::scalar(x.ty.dtype));
     let zero = Tensor::new(zero.ty, zero.buffer.into_class(x.buffer.class()));
-    let x = if padded == x.ty { x } else { movement::pad(&x, &zero, padded, &low, &interior) };
+    let x = if padded == x.ty && low.iter().all(|l| *l == 0) { x } else { movement::pad(&x, &zero, padded, &low, &interior) };
 
     let all: Vec<usize> = (0..rank).collect();
     let (input, taps) = (pick(&x.ty.shape, &all), pick(&kernel.ty.shape, &all));
