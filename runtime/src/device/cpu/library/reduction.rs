@@ -1,7 +1,8 @@
 //! Reductions over dimensions and over windows.
 //!
 //! Narrow floats are folded in `f32` and rounded once. A window that reaches from the start to the element itself (a cumulative sum, as `cumsum` exports it)
-//! is folded along the dimension in one pass; any other window is folded element by element.
+//! is folded along the dimension in one pass, provided that its initial value changes nothing; any other window is folded element by element, where what lies
+//! outside the operand counts as the initial value.
 
 use crate::element::{Element, Wide, reduces};
 use crate::with_element;
@@ -94,9 +95,12 @@ impl ReduceWindow {
             let (operand, initial, result) = (parameters[i], parameters[n + i], parameters[2 * n + i]);
             // SAFETY: as the caller vouches.
             unsafe {
-                with_element!(self.ty.dtype, T => match self.prefix {
-                    Some((size, inside)) => self.cumulate::<T>(operand.cast(), initial.cast(), result.cast(), size, inside),
-                    None => self.windows::<T>(operand.cast(), initial.cast(), result.cast()),
+                with_element!(self.ty.dtype, T => {
+                    let first = initial.cast::<T>().read().widen();
+                    match self.prefix.filter(|_| <T as Element>::Wide::fold(self.reducer, first, first) == first) {
+                        Some((size, inside)) => self.cumulate::<T>(operand.cast(), first, result.cast(), size, inside),
+                        None => self.windows::<T>(operand.cast(), first, result.cast()),
+                    }
                 }, otherwise ());
             }
         }
@@ -104,13 +108,13 @@ impl ReduceWindow {
 
     /// # Safety
     /// As [`ReduceWindow::run`].
-    unsafe fn cumulate<T: Element>(&self, operand: *const T, initial: *const T, result: *mut T, size: usize, inside: usize) {
+    unsafe fn cumulate<T: Element>(&self, operand: *const T, initial: T::Wide, result: *mut T, size: usize, inside: usize) {
         let outside = self.elements / (size * inside).max(1);
         for o in 0..outside {
             for i in 0..inside {
                 // SAFETY: the walk visits each element of the operand and of the result once.
                 unsafe {
-                    let mut sum = initial.read().widen();
+                    let mut sum = initial;
                     for k in 0..size {
                         let at = (o * size + k) * inside + i;
                         sum = T::Wide::fold(self.reducer, sum, operand.add(at).read().widen());
@@ -123,10 +127,9 @@ impl ReduceWindow {
 
     /// # Safety
     /// As [`ReduceWindow::run`].
-    unsafe fn windows<T: Element>(&self, operand: *const T, initial: *const T, result: *mut T) {
+    unsafe fn windows<T: Element>(&self, operand: *const T, initial: T::Wide, result: *mut T) {
         // SAFETY: only positions inside the operand are read.
         unsafe {
-            let initial = initial.read().widen();
             let mut position = [0i64; crate::strided::MAX_DIMS * 2];
             for at in 0..self.elements {
                 let mut rest = at as i64;
@@ -134,25 +137,29 @@ impl ReduceWindow {
                     *p = rest % d.result * d.stride - d.low;
                     rest /= d.result;
                 }
-                let sum = self.fold::<T>(operand, &self.dims, &position, 0, initial);
+                let sum = self.fold::<T>(operand, &self.dims, &position, Some(0), initial, initial);
                 result.add(at).write(T::narrow(sum));
             }
         }
     }
 
+    /// Folds the window at `position` into `sum`; what lies outside, or between dilated elements, counts as `initial`.
+    ///
     /// # Safety
     /// As [`ReduceWindow::run`].
-    unsafe fn fold<T: Element>(&self, operand: *const T, dims: &[Dim], position: &[i64], offset: i64, mut sum: T::Wide) -> T::Wide {
+    unsafe fn fold<T: Element>(&self, operand: *const T, dims: &[Dim], position: &[i64], at: Option<i64>, sum: T::Wide, initial: T::Wide) -> T::Wide {
         let Some((d, rest)) = dims.split_first() else {
             // SAFETY: the offset is that of an element of the operand.
-            return T::Wide::fold(self.reducer, sum, unsafe { operand.offset(offset as isize).read() }.widen());
+            let x = at.map_or(initial, |offset| unsafe { operand.offset(offset as isize).read() }.widen());
+            return T::Wide::fold(self.reducer, sum, x);
         };
+        let mut sum = sum;
         for k in 0..d.size {
-            let at = position[0] + k * d.window_dilation;
-            if at >= 0 && at % d.base_dilation == 0 && at / d.base_dilation < d.operand {
-                // SAFETY: the position was just found to be inside.
-                sum = unsafe { self.fold::<T>(operand, rest, &position[1..], offset + at / d.base_dilation * d.operand_stride, sum) };
-            }
+            let x = position[0] + k * d.window_dilation;
+            let inside = x >= 0 && x % d.base_dilation == 0 && x / d.base_dilation < d.operand;
+            let at = at.filter(|_| inside).map(|offset| offset + x / d.base_dilation * d.operand_stride);
+            // SAFETY: the position is inside, or not read.
+            sum = unsafe { self.fold::<T>(operand, rest, &position[1..], at, sum, initial) };
         }
         sum
     }
