@@ -5,27 +5,86 @@
 //! with a multiplication and an addition each, so the blocked form gives the same bits as the naive one, on any number of threads.
 
 use super::tensor::{Complex, Element};
+use pulp::{Simd, WithSimd};
 use std::ops::Range;
+
+/// Rows of a register tile.
+const ROWS: usize = 6;
+/// Most columns of a register tile, over all element types.
+const MOST_COLUMNS: usize = 16;
 
 /// An element type that can be multiplied and summed.
 pub(crate) trait Arithmetic: Element {
+    /// Columns of a register tile: two vectors of the common width.
+    const COLUMNS: usize = 8;
+
     /// `sum + a * b`, rounded twice.
     fn plus_product(sum: Self, a: Self, b: Self) -> Self;
-}
 
-impl Arithmetic for f32 {
+    /// Adds the product of two packed panels to a tile of `ROWS` by `COLUMNS` sums.
     #[inline(always)]
-    fn plus_product(sum: f32, a: f32, b: f32) -> f32 {
-        sum + a * b
+    fn multiply_tile<S: Simd>(_simd: S, left: &[Self], right: &[Self], sums: &mut [Self]) {
+        for (a, b) in left.chunks_exact(ROWS).zip(right.chunks_exact(Self::COLUMNS)) {
+            for (row, &a) in sums.chunks_exact_mut(Self::COLUMNS).zip(a) {
+                for (sum, &b) in row.iter_mut().zip(b) {
+                    *sum = Self::plus_product(*sum, a, b);
+                }
+            }
+        }
     }
 }
 
-impl Arithmetic for f64 {
-    #[inline(always)]
-    fn plus_product(sum: f64, a: f64, b: f64) -> f64 {
-        sum + a * b
-    }
+/// The tile of a float type in vector registers, `V` of them a row.
+macro_rules! vector_tile {
+    ($name:ident, $t:ty, $as_simd:ident, $as_mut_simd:ident, $splat:ident, $add:ident, $mul:ident) => {
+        #[inline(always)]
+        fn $name<S: Simd, const V: usize>(simd: S, left: &[$t], right: &[$t], sums: &mut [$t]) {
+            let (right, _) = S::$as_simd(right);
+            let (sums, _) = S::$as_mut_simd(sums);
+            let mut tile = [[simd.$splat(0.0); V]; ROWS];
+            for (row, sums) in tile.iter_mut().zip(sums.chunks_exact(V)) {
+                row.copy_from_slice(sums);
+            }
+            for (a, b) in left.chunks_exact(ROWS).zip(right.chunks_exact(V)) {
+                for i in 0..ROWS {
+                    let a = simd.$splat(a[i]);
+                    for j in 0..V {
+                        tile[i][j] = simd.$add(tile[i][j], simd.$mul(a, b[j]));
+                    }
+                }
+            }
+            for (row, sums) in tile.iter().zip(sums.chunks_exact_mut(V)) {
+                sums.copy_from_slice(row);
+            }
+        }
+    };
 }
+vector_tile!(tile_f32, f32, as_simd_f32s, as_mut_simd_f32s, splat_f32s, add_f32s, mul_f32s);
+vector_tile!(tile_f64, f64, as_simd_f64s, as_mut_simd_f64s, splat_f64s, add_f64s, mul_f64s);
+
+macro_rules! float_arithmetic {
+    ($t:ident, $columns:expr, $tile:ident, $lanes:ident) => {
+        impl Arithmetic for $t {
+            const COLUMNS: usize = $columns;
+
+            #[inline(always)]
+            fn plus_product(sum: $t, a: $t, b: $t) -> $t {
+                sum + a * b
+            }
+            #[inline(always)]
+            fn multiply_tile<S: Simd>(simd: S, left: &[$t], right: &[$t], sums: &mut [$t]) {
+                match $columns / S::$lanes {
+                    1 => $tile::<S, 1>(simd, left, right, sums),
+                    2 => $tile::<S, 2>(simd, left, right, sums),
+                    4 => $tile::<S, 4>(simd, left, right, sums),
+                    _ => $tile::<S, $columns>(simd, left, right, sums),
+                }
+            }
+        }
+    };
+}
+float_arithmetic!(f32, 16, tile_f32, F32_LANES);
+float_arithmetic!(f64, 8, tile_f64, F64_LANES);
 
 impl Arithmetic for i64 {
     #[inline(always)]
@@ -76,10 +135,6 @@ pub(crate) fn naive<T: Arithmetic>(lhs: &[T], l: &Offsets, rhs: &[T], r: &Offset
     out
 }
 
-/// Rows of a register tile.
-const ROWS: usize = 6;
-/// Columns of a register tile; the rows' accumulators fill the vector registers for `f32`.
-const COLUMNS: usize = 16;
 /// Contracted indices per block: a panel of the right operand then stays in the first-level cache.
 const DEPTH: usize = 256;
 /// Rows per block: the packed block of the left operand stays in the second-level cache.
@@ -97,7 +152,7 @@ pub(crate) fn blocked<T: Arithmetic>(lhs: &[T], l: &Offsets, rhs: &[T], r: &Offs
     let work = batches * m * n * l.contract.len();
     let threads = if work < WORTH_THREADS { 1 } else { std::thread::available_parallelism().map_or(1, |t| t.get().min(8)) };
     let batch = |b: usize, out: &mut [T], rows: Range<usize>, packed: &[T]| {
-        pulp::Arch::new().dispatch(|| multiply_rows(lhs, l, b, rows.clone(), packed, n, &mut *out));
+        pulp::Arch::new().dispatch(Rows { lhs, l, batch: b, rows, right: packed, n, out });
     };
     if threads == 1 || batches >= threads {
         // Whole batch entries a thread.
@@ -140,19 +195,19 @@ pub(crate) fn blocked<T: Arithmetic>(lhs: &[T], l: &Offsets, rhs: &[T], r: &Offs
 fn pack_right<T: Arithmetic>(rhs: &[T], r: &Offsets, batch: usize, packed: &mut Vec<T>) {
     let (n, depth, base) = (r.free.len(), r.contract.len(), r.batch[batch]);
     packed.clear();
-    packed.resize(n.div_ceil(COLUMNS) * COLUMNS * depth, T::default());
-    for (p, panel) in packed.chunks_exact_mut(COLUMNS * depth).enumerate() {
-        let columns = &r.free[p * COLUMNS..(p * COLUMNS + COLUMNS).min(n)];
+    packed.resize(n.div_ceil(T::COLUMNS) * T::COLUMNS * depth, T::default());
+    for (p, panel) in packed.chunks_exact_mut(T::COLUMNS * depth).enumerate() {
+        let columns = &r.free[p * T::COLUMNS..(p * T::COLUMNS + T::COLUMNS).min(n)];
         let contiguous = columns.windows(2).all(|w| w[1] == w[0] + 1);
         if contiguous {
-            for (row, &k) in panel.chunks_exact_mut(COLUMNS).zip(&r.contract) {
+            for (row, &k) in panel.chunks_exact_mut(T::COLUMNS).zip(&r.contract) {
                 let at = base + columns[0] + k;
                 row[..columns.len()].copy_from_slice(&rhs[at..at + columns.len()]);
             }
         } else {
             for (j, &column) in columns.iter().enumerate() {
                 let source = &rhs[base + column..];
-                for (row, &k) in panel.chunks_exact_mut(COLUMNS).zip(&r.contract) {
+                for (row, &k) in panel.chunks_exact_mut(T::COLUMNS).zip(&r.contract) {
                     row[j] = source[k];
                 }
             }
@@ -175,24 +230,39 @@ fn pack_left<T: Arithmetic>(lhs: &[T], rows: &[usize], base: usize, contract: &[
     }
 }
 
-/// Computes some rows of one batch entry into `out`.
-#[inline(always)]
-fn multiply_rows<T: Arithmetic>(lhs: &[T], l: &Offsets, batch: usize, rows: Range<usize>, right: &[T], n: usize, out: &mut [T]) {
-    let depth = l.contract.len();
-    let mut left = Vec::new();
-    for k0 in (0..depth).step_by(DEPTH) {
-        let block = DEPTH.min(depth - k0);
-        for r0 in (0..rows.len()).step_by(BLOCK_ROWS) {
-            let height = BLOCK_ROWS.min(rows.len() - r0);
-            let first = rows.start + r0;
-            pack_left(lhs, &l.free[first..first + height], l.batch[batch], &l.contract[k0..k0 + block], &mut left);
-            for (p, panel) in right.chunks_exact(COLUMNS * depth).enumerate() {
-                let panel = &panel[k0 * COLUMNS..(k0 + block) * COLUMNS];
-                let width = COLUMNS.min(n - p * COLUMNS);
-                for (q, rows) in left.chunks_exact(ROWS * block).enumerate() {
-                    let top = r0 + q * ROWS;
-                    let tile = &mut out[top * n + p * COLUMNS..];
-                    multiply_tile(rows, panel, tile, n, ROWS.min(r0 + height - top), width);
+/// Some rows of one batch entry, to be computed into `out` with the best instructions that the machine has.
+struct Rows<'a, T> {
+    lhs: &'a [T],
+    l: &'a Offsets,
+    batch: usize,
+    rows: Range<usize>,
+    right: &'a [T],
+    n: usize,
+    out: &'a mut [T],
+}
+
+impl<T: Arithmetic> WithSimd for Rows<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn with_simd<S: Simd>(self, simd: S) {
+        let Rows { lhs, l, batch, rows, right, n, out } = self;
+        let depth = l.contract.len();
+        let mut left = Vec::new();
+        for k0 in (0..depth).step_by(DEPTH) {
+            let block = DEPTH.min(depth - k0);
+            for r0 in (0..rows.len()).step_by(BLOCK_ROWS) {
+                let height = BLOCK_ROWS.min(rows.len() - r0);
+                let first = rows.start + r0;
+                pack_left(lhs, &l.free[first..first + height], l.batch[batch], &l.contract[k0..k0 + block], &mut left);
+                for (p, panel) in right.chunks_exact(T::COLUMNS * depth).enumerate() {
+                    let panel = &panel[k0 * T::COLUMNS..(k0 + block) * T::COLUMNS];
+                    let width = T::COLUMNS.min(n - p * T::COLUMNS);
+                    for (q, rows) in left.chunks_exact(ROWS * block).enumerate() {
+                        let top = r0 + q * ROWS;
+                        let tile = &mut out[top * n + p * T::COLUMNS..];
+                        add_tile(simd, rows, panel, tile, n, ROWS.min(r0 + height - top), width);
+                    }
                 }
             }
         }
@@ -201,20 +271,14 @@ fn multiply_rows<T: Arithmetic>(lhs: &[T], l: &Offsets, batch: usize, rows: Rang
 
 /// Adds the product of two packed panels to a tile of `out` of which `height` rows and `width` columns exist.
 #[inline(always)]
-fn multiply_tile<T: Arithmetic>(left: &[T], right: &[T], out: &mut [T], stride: usize, height: usize, width: usize) {
-    let mut sums = [[T::default(); COLUMNS]; ROWS];
-    for (row, sums) in sums.iter_mut().enumerate().take(height) {
+fn add_tile<T: Arithmetic, S: Simd>(simd: S, left: &[T], right: &[T], out: &mut [T], stride: usize, height: usize, width: usize) {
+    let mut sums = [T::default(); ROWS * MOST_COLUMNS];
+    let sums = &mut sums[..ROWS * T::COLUMNS];
+    for (row, sums) in sums.chunks_exact_mut(T::COLUMNS).enumerate().take(height) {
         sums[..width].copy_from_slice(&out[row * stride..row * stride + width]);
     }
-    for (a, b) in left.chunks_exact(ROWS).zip(right.chunks_exact(COLUMNS)) {
-        let (Ok(a), Ok(b)) = (<&[T; ROWS]>::try_from(a), <&[T; COLUMNS]>::try_from(b)) else { continue };
-        for i in 0..ROWS {
-            for j in 0..COLUMNS {
-                sums[i][j] = T::plus_product(sums[i][j], a[i], b[j]);
-            }
-        }
-    }
-    for (row, sums) in sums.iter().enumerate().take(height) {
+    T::multiply_tile(simd, left, right, sums);
+    for (row, sums) in sums.chunks_exact(T::COLUMNS).enumerate().take(height) {
         out[row * stride..row * stride + width].copy_from_slice(&sums[..width]);
     }
 }

@@ -211,10 +211,19 @@ pub(crate) fn wrap(t: DType, x: i64) -> i64 {
 pub(crate) fn round_to(t: DType, x: f32) -> f32 {
     match t {
         DType::F32 | DType::F64 => x,
-        DType::BF16 => bf16::from_f32(x).to_f32(),
+        DType::BF16 => round_to_bf16(x),
         DType::F16 => f16::from_f32(x).to_f32(),
         t => float8::decode(t, float8_nearest(t, f64::from(x))) as f32,
     }
+}
+
+/// `x` rounded to bf16 without a branch, so that whole buffers are rounded in vectors.
+#[inline]
+fn round_to_bf16(x: f32) -> f32 {
+    let bits = x.to_bits();
+    let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1));
+    let kept = if x.is_nan() { bits | 0x0040_0000 } else { nearest };
+    f32::from_bits(kept & 0xffff_0000)
 }
 
 /// [`float8::encode`] by a table of the kind's values, since that searches all 256.
@@ -263,7 +272,7 @@ pub(crate) fn settle(t: DType, buffer: Buffer) -> Buffer {
     }
     match (t, buffer) {
         (DType::F32 | DType::F64, b) => b,
-        (DType::BF16, Buffer::F32(v)) => Buffer::F32(update(v, |x| bf16::from_f32(x).to_f32())),
+        (DType::BF16, Buffer::F32(v)) => Buffer::F32(update(v, round_to_bf16)),
         (t, Buffer::F32(v)) => Buffer::F32(update(v, |x| round_to(t, x))),
         (t, Buffer::Int(v)) if t.bits() < 64 => Buffer::Int(update(v, |x| wrap(t, x))),
         (DType::C64, Buffer::Complex(v)) => Buffer::Complex(update(v, |x| Complex::new(f64::from(x.re as f32), f64::from(x.im as f32)))),
@@ -520,6 +529,14 @@ mod tests {
             for x in [f64::INFINITY, f64::NEG_INFINITY, f64::NAN, 1e-9, -1e-9, 1e9, -1e9, 0.0, -0.0] {
                 assert_eq!(float8_nearest(t, x), float8::encode(t, x), "{t} {x}");
             }
+        }
+    }
+
+    #[test]
+    fn bf16_rounding_agrees_with_half() {
+        for bits in (0..u32::MAX - 0x1_0001).step_by(0x1_0001).chain([0x7f80_0000, 0xff80_0000, 0x7fc0_0001, 0x7f7f_ffff, 0x3f80_8000, 0x3f81_8000]) {
+            let x = f32::from_bits(bits);
+            assert_eq!(round_to_bf16(x).to_bits(), bf16::from_f32(x).to_f32().to_bits(), "{bits:x}");
         }
     }
 
