@@ -1,0 +1,141 @@
+//! Finds things in a plan by name or id: the decision of an op or value, the value an instruction or buffer is about, the roles of arguments.
+//!
+//! Built once per plan. Everything tolerates ids that the plan does not have, since a plan file is checked for its outer consistency only.
+
+use ir::graph::Def;
+use ir::plan::Plan;
+use ir::{EntityId, OpId, ValueId};
+use rustc_hash::FxHashMap;
+
+/// Indices over a plan.
+pub(crate) struct Lookup {
+    /// Per op the position, in stage-then-decision order, of the decision it belongs to; its own stage's where there are several.
+    pub(crate) op_group: Vec<Option<u32>>,
+    /// Per value the decisions that decide it, in the same numbering.
+    pub(crate) value_groups: Vec<Vec<u32>>,
+    /// Per group its stage and its number among the stage's decisions.
+    pub(crate) groups: Vec<(u32, u32)>,
+    names: FxHashMap<String, ValueId>,
+}
+
+impl Lookup {
+    /// Indexes a plan.
+    pub(crate) fn new(plan: &Plan) -> Lookup {
+        let mut op_group: Vec<Option<u32>> = vec![None; plan.graph.ops.len()];
+        let mut value_groups: Vec<Vec<u32>> = vec![Vec::new(); plan.graph.values.len()];
+        let mut groups = Vec::new();
+        for (s, stage) in plan.stages.iter().enumerate() {
+            for (d, decision) in stage.decisions.iter().enumerate() {
+                let group = groups.len() as u32;
+                groups.push((s as u32, d as u32));
+                for op in &decision.ops {
+                    let own = plan.placement.get(op.index()).is_some_and(|p| p.stage.0 == s as u32);
+                    if let Some(slot) = op_group.get_mut(op.index())
+                        && (slot.is_none() || own)
+                    {
+                        *slot = Some(group);
+                    }
+                }
+                for value in &decision.values {
+                    if let Some(list) = value_groups.get_mut(value.index()) {
+                        list.push(group);
+                    }
+                }
+            }
+        }
+        let mut names = FxHashMap::default();
+        for (id, value) in plan.graph.values.iter() {
+            if !value.name.is_empty() {
+                names.entry(value.name.to_string()).or_insert(id);
+            }
+        }
+        Lookup { op_group, value_groups, groups, names }
+    }
+
+    /// The value that a buffer's name or an instruction's source (`%51 (step.mlir:54)`) speaks of.
+    pub(crate) fn value_of_text(&self, text: &str) -> Option<ValueId> {
+        let word = text.split(' ').next().unwrap_or("");
+        self.names.get(text).or_else(|| self.names.get(word)).copied().or_else(|| self.id_text(word))
+    }
+
+    /// `%v12`, the text of a value without a name.
+    fn id_text(&self, word: &str) -> Option<ValueId> {
+        let number: u32 = word.strip_prefix("%v")?.parse().ok()?;
+        ((number as usize) < self.value_groups.len()).then_some(ValueId(number))
+    }
+
+    /// The value or op that a user names: a value's name or result name, `%v12`, or `op12`.
+    pub(crate) fn find(&self, plan: &Plan, name: &str) -> Option<Target> {
+        let name = name.trim();
+        if let Some(v) = plan.graph.value_named(name).or_else(|| self.id_text(name)) {
+            return Some(Target::Value(v));
+        }
+        let number: u32 = name.strip_prefix("op")?.parse().ok()?;
+        ((number as usize) < plan.graph.ops.len()).then_some(Target::Op(OpId(number)))
+    }
+
+    /// Names near a misspelt one, best first: those that contain it, then by edit distance.
+    pub(crate) fn near(&self, plan: &Plan, name: &str) -> Vec<String> {
+        let known: Vec<&str> = plan
+            .graph
+            .values
+            .values()
+            .map(|v| &*v.name)
+            .filter(|n| !n.is_empty())
+            .chain(plan.graph.output_attributes.iter().map(|o| o.name.as_str()))
+            .collect();
+        let bare = name.trim().trim_start_matches('%');
+        let mut found: Vec<String> = Vec::new();
+        if !bare.is_empty() {
+            found.extend(known.iter().filter(|k| k.contains(bare)).take(4).map(|k| (*k).to_string()));
+        }
+        if let Some(best) = ir::diagnostic::nearest(name, known.iter().copied())
+            && !found.iter().any(|f| f == best)
+        {
+            found.push(best.to_string());
+        }
+        found
+    }
+}
+
+/// What `explain` is asked about.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Target {
+    /// A value.
+    Value(ValueId),
+    /// An op.
+    Op(OpId),
+}
+
+/// What an argument is to the step, such as `parameter, replaced by result[3]`; empty for values that are not arguments.
+pub(crate) fn role(plan: &Plan, value: ValueId) -> String {
+    let Some(Def::Input(n)) = plan.graph.values.get(value).map(|v| v.def) else { return String::new() };
+    let interface = &plan.interface;
+    if let Some((_, result)) = interface.state.iter().find(|(a, _)| *a == n) {
+        let kind = if interface.parameters.contains(&n) { "parameter" } else { "state" };
+        let name = plan.graph.output_attributes.get(*result as usize).map(|o| o.name.clone()).filter(|n| !n.is_empty());
+        return format!("{kind}, replaced by {}", name.unwrap_or_else(|| format!("result {result}")));
+    }
+    if let Some((_, dim)) = interface.batch.iter().find(|(a, _)| *a == n) {
+        return dim.map_or_else(|| "batch data".into(), |d| format!("batch data, batch in dimension {d}"));
+    }
+    if interface.constants.contains(&n) { "the same in every step".into() } else { "argument".into() }
+}
+
+/// The place in the user's file: `step.mlir:54:5`, with JAX's name and the call path when there are any.
+pub(crate) fn place(plan: &Plan, op: OpId) -> String {
+    let Some(info) = plan.graph.ops.get(op).and_then(|o| plan.graph.locs.get(o.loc)) else { return String::new() };
+    let mut parts = Vec::new();
+    if info.line > 0 {
+        parts.push(if info.column > 0 {
+            format!("{}:{}:{}", plan.request.model, info.line, info.column)
+        } else {
+            format!("{}:{}", plan.request.model, info.line)
+        });
+    }
+    parts.extend(info.name.as_deref().filter(|n| !n.is_empty()).map(str::to_string));
+    if !info.path.is_empty() {
+        parts.push(format!("through {}", info.path));
+    }
+    parts.join(" · ")
+}
