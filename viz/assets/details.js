@@ -80,7 +80,7 @@ function decisionView(g) {
   const chosen = group.candidates[group.chosen];
   const at = Math.max(0, group.values.indexOf(focus ? focus.value : -1));
   const best = group.candidates.filter((_, i) => i !== group.chosen).reduce((b, c) => !b || cost(c) < cost(b) ? c : b, null);
-  const parts = [h("h4", {}, "Why"), h("div", { class: "reason" }, h("b", {}, "Decided by " + group.reason), ". ", whyText(group, chosen, best, cost))];
+  const parts = [h("h4", {}, "Why"), h("div", { class: "reason" }, h("b", {}, "What decided: " + group.reason), ". ", whyText(group, chosen, best, cost))];
   if (!chosen) return parts;
   parts.push(h("p", {}, `Cost: compute ${seconds(chosen[1])}, communication ${seconds(chosen[2])}, reshard ${seconds(chosen[3])}; ${bytes(chosen[4])} held.`));
   const rows = group.candidates.map((c, i) => ({ c, i }));
@@ -98,9 +98,9 @@ function decisionView(g) {
 
 function whyText(group, chosen, best, cost) {
   if (!chosen) return "The plan names no chosen candidate.";
-  if (!best) return "It had no other candidate.";
+  if (!best) return "There was no other candidate.";
   const difference = cost(best) - cost(chosen);
-  const runner = `the next is ${best[0]}, `;
+  const runner = `The next is ${best[0]}, `;
   if (difference >= 0) return runner + `${seconds(difference)} dearer` + (best[4] !== chosen[4] ? ` and ${bytes(Math.abs(best[4] - chosen[4]))} ${best[4] > chosen[4] ? "larger" : "smaller"}.` : ".");
   return runner + `${seconds(-difference)} cheaper by itself; its neighbours, memory or a constraint kept it from being chosen.`;
 }
@@ -152,7 +152,7 @@ function overview() {
       fact("asked for", P.request.length ? P.request.map(([k, v]) => `${k} ${v}`).join("  ") : "nothing"), fact("step", `${seconds(sch.step)} predicted`), fact("compiler", P.compiler)),
     h("h4", {}, "Stages"),
     table({ name: "stages", rows: P.stages.map((st, i) => ({ st, i })), pick: r => "node:s" + r.i, columns: [
-      { name: "stage", of: r => r.i, number: true }, { name: "layers", of: r => r.st.layers[0], text: r => `${r.st.layers[0]} to ${r.st.layers[1] - 1}` }, { name: "mesh", of: r => meshText(r.i) }, { name: "devices", of: r => ranges(r.st.devices) },
+      { name: "stage", of: r => r.i, number: true }, { name: "layers", of: r => r.st.layers[0], text: r => `${r.st.layers[0]} to ${r.st.layers[1] - 1}` }, { name: "mesh", of: r => meshSizes(r.i) }, { name: "devices", of: r => ranges(r.st.devices) },
       { name: "forward", of: r => r.st.times[1], text: r => seconds(r.st.times[1]), number: true }, { name: "backward", of: r => r.st.times[2], text: r => seconds(r.st.times[2]), number: true }, { name: "update", of: r => r.st.times[3], text: r => seconds(r.st.times[3]), number: true },
       { name: "arena", of: r => r.st.memory.arena, text: r => bytes(r.st.memory.arena), number: true }] }),
     h("h4", {}, "Results"), links(P.outputs.slice(-12).map(([v, name]) => linkTo("value:" + v, name))),

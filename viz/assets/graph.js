@@ -104,9 +104,9 @@ function drawGraph() {
   const most = list.length > 1500;
   let hidden = 0;
   for (const e of list) {
-    const hot = near.selected.has(e.from) || near.selected.has(e.to);
+    const hot = (near.selected.has(e.from) || near.selected.has(e.to)) && (!near.values || [...e.values].some(v => near.values.has(v)));
     if (most && !hot && e.from.parent !== e.to.parent) { hidden++; continue; }
-    const path = drawEdge(e, hot);
+    const path = drawEdge(e, hot, e.from.parent !== e.to.parent && (e.from.type !== "phase" || e.to.type !== "phase"));
     if (path) edges.append(path);
   }
   graph.scene = s("g", {}, containers, edges, cards);
@@ -171,7 +171,10 @@ function partCard(g, node, box) {
   } else {
     const first = node.type === "input" ? V.name[node.value] : node.type === "op" ? kindOf(node.op) : node.title;
     const flag = cost[2] > 0.02 * total && node.group >= 0;
-    g.append(s("text", { class: node.type === "group" ? "strong" : "", x: 9, y: 15 }, cut(first, room - (flag ? 14 : 0), 6.2)));
+    const wide = room - (flag ? 14 : 0), about = node.type === "op" ? purpose(node.op) : "";
+    const title = s("text", { class: node.type === "group" ? "strong" : "", x: 9, y: 15 }, cut(first, wide, 6.2));
+    if (about && first.length * 6.2 < wide - 40) title.append(s("tspan", { class: "soft" }, "  " + cut(about, wide - first.length * 6.2 - 8)));
+    g.append(title);
     if (flag) g.append(s("text", { class: "flag", x: box.w - (openable ? 30 : 14), y: 15 }, s("title", {}, `resharding around it: ${seconds(cost[2])}`), "⇄"));
     if (!box.open) g.append(secondLine(node, total));
   }
@@ -226,7 +229,7 @@ function hint(node) {
 }
 
 /** Curves leave and enter on the sides that face each other. */
-function drawEdge(e, hot) {
+function drawEdge(e, hot, far) {
   const a = graph.rects.get(e.from.id), b = graph.rects.get(e.to.id);
   if (!a || !b) return null;
   const ax = a.x + a.w / 2, bx = b.x + b.w / 2;
@@ -243,7 +246,7 @@ function drawEdge(e, hot) {
     d = `M${x1} ${y1}C${x1 + t} ${y1} ${x2 - t} ${y2} ${x2} ${y2}`;
   }
   const values = [...e.values];
-  const path = s("path", { class: hot ? "edge hot" : "edge", d, "marker-end": "url(#arrow)" });
+  const path = s("path", { class: "edge" + (hot ? " hot" : far ? " far" : ""), d, "marker-end": "url(#arrow)" });
   path.append(s("title", {}, values.slice(0, 5).map(v => `${V.name[v]}: ${shortType(v)}`).join("\n") + (values.length > 5 ? `\nand ${values.length - 5} more` : "")));
   return path;
 }
@@ -251,6 +254,7 @@ function drawEdge(e, hot) {
 /** The drawn parts that show the selection, and its neighbours. */
 function nearParts() {
   const marks = [], selected = new Set();
+  let values = null;
   if (focus) {
     const [kind, rest] = [state.sel.slice(0, state.sel.indexOf(":")), state.sel.slice(state.sel.indexOf(":") + 1)];
     if (kind === "node") { const n = nodes.get(rest); selected.add(n); marks.push([n, "selected"]); }
@@ -266,13 +270,15 @@ function nearParts() {
       }
       if (kind === "op" || kind === "value") {
         const around = [];
+        values = new Set(focus.values);
+        for (const op of focus.ops) O.operands[op].forEach(v => values.add(v));
         for (const op of focus.ops) for (const v of O.operands[op]) around.push(V.op[v] >= 0 ? leafOf[V.op[v]] : argumentLeaf.get(v));
         for (const v of focus.values) for (const op of users[v]) around.push(leafOf[op]);
         for (const leaf of around) { const part = leaf && shownPart(leaf); if (part && !selected.has(part)) marks.push([part, "near"]); }
       }
     }
   }
-  return { marks, selected };
+  return { marks, selected, values };
 }
 
 function movePan() {
@@ -280,11 +286,12 @@ function movePan() {
   graph.scene.setAttribute("transform", `translate(${x},${y}) scale(${k})`);
 }
 
-function fitGraph() {
+/** Fits the whole drawing, but never smaller than `least`. */
+function fitGraph(least = 0.1) {
   const box = graph.svg.getBoundingClientRect();
   if (!box.width) return;
-  const k = Math.max(0.45, Math.min(1.15, (box.width - 36) / graph.w, (box.height - 28) / graph.h));
-  graph.pan = { k, x: Math.max(16, (box.width - graph.w * k) / 2), y: Math.max(14, (box.height - graph.h * k) / 2) };
+  const k = Math.max(least, Math.min(1.15, (box.width - 32) / graph.w, (box.height - 28) / graph.h));
+  graph.pan = { k, x: Math.max(16, (box.width - graph.w * k) / 2), y: 14 };
   movePan();
 }
 
@@ -349,7 +356,7 @@ function setUpGraph() {
   $("graph").append(graph.svg);
   const button = (text, title, onclick) => h("button", { title, onclick }, text);
   append($("graph-controls"), [
-    button("−", "Zoom out (-)", () => zoomGraph(1 / 1.25)), button("+", "Zoom in (+)", () => zoomGraph(1.25)), button("Fit", "Fit to the panel (f)", fitGraph),
+    button("−", "Zoom out (-)", () => zoomGraph(1 / 1.25)), button("+", "Zoom in (+)", () => zoomGraph(1.25)), button("Fit", "Fit to the panel (f)", () => fitGraph()),
     button("Close all", "Close what is open", () => set({ open: new Set(defaultOpen.split(",").filter(Boolean)) })),
     button("SVG", "Save the drawing", () => saveSvg(graph.svg, "graph.svg")), maximal("graph-panel")]);
   let drag = null;
@@ -378,7 +385,7 @@ function setUpGraph() {
   views.push(changes => {
     if (!("open" in changes || "sel" in changes)) return;
     drawGraph();
-    if (!graph.fitted && graph.svg.getBoundingClientRect().width) { graph.fitted = true; fitGraph(); }
+    if (!graph.fitted && graph.svg.getBoundingClientRect().width) { graph.fitted = true; fitGraph(0.8); }
     if ("sel" in changes && focus) {
       const node = selectedNode(), part = node && (graph.rects.has(node.id) ? node : node.ops.length || node.type === "input" ? shownPart(node.type === "op" || node.type === "input" ? node : leafOf[node.ops[0]]) : null);
       if (part) bringIntoView(part.id);

@@ -7,15 +7,15 @@ function drawHeader() {
   const peak = Math.max(0, ...P.stages.map((_, i) => memoryOf(i).arena)), limit = Math.max(0, ...P.stages.map((_, i) => memoryOf(i).limit));
   const gap = Math.max(0, ...P.stages.map(st => st.solve.gap));
   const communicated = sum(P.communication.map(c => c.seconds * c.times)) / Math.max(1, P.stages.length);
-  const figure = (name, value, small) => h("div", {}, h("dt", {}, name), h("dd", {}, value, small ? h("small", {}, " " + small) : null));
+  const figure = (name, value, small, over) => h("div", {}, h("dt", {}, name), h("dd", { class: over ? "over" : "" }, value, small ? h("small", {}, " " + small) : null));
   const same = P.stages.every((_, i) => meshText(i) === meshText(0));
   append($("figures"), [
     figure("step, predicted", seconds(P.schedule.step)),
-    figure("stages × mesh", `${P.stages.length} × ${P.stages.length ? same ? P.stages[0].axes.map(a => a[1]).join("×") || "1" : "various" : "–"}`, `${sum(P.stages.map((_, i) => meshSize(i)))} devices`),
+    figure("stages × mesh", `${P.stages.length} × ${P.stages.length ? same ? meshSizes(0) : "various" : "–"}`, `${sum(P.stages.map((_, i) => meshSize(i)))} devices`),
     figure("microbatches", P.schedule.microbatches, P.schedule.kind === "gpipe" ? "GPipe" : "1F1B"),
     figure("bubble", percent(P.schedule.bubble)),
     figure("communication", percent(P.schedule.step ? communicated / P.schedule.step : 0), "of the step"),
-    figure("peak memory", bytes(peak), limit ? `of ${bytes(limit)}` : ""),
+    figure("peak memory", bytes(peak), limit ? `of ${bytes(limit)}` : "", limit && peak > limit),
     figure("solver gap", (100 * gap).toFixed(2) + " %")]);
 }
 

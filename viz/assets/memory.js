@@ -14,7 +14,7 @@ function drawMemory() {
   const body = $("memory");
   if (!P.stages.length) return replace(body, h("p", { class: "empty" }, "The plan has no stages."));
   const stage = memoryStage(), m = memoryOf(stage);
-  $("memory-about").textContent = `stage ${stage}, each device · arena ${bytes(m.arena)}` + (m.limit ? ` of ${bytes(m.limit)}` : "");
+  $("memory-about").textContent = `stage ${stage} · ${bytes(m.arena)} a device`;
   const kinds = m.at_peak.filter(([, b]) => b > 0), total = sum(kinds.map(k => k[1]));
   const bar = h("div", { class: "bar", title: "At the peak" }, kinds.map(([kind, b]) => h("i", { style: `width:${100 * b / Math.max(1, total)}%;background:${kindColour(kind.toLowerCase())}`, title: `${kind} ${bytes(b)}` })));
   const keys = h("div", { class: "keys" }, kinds.map(([kind, b]) => h("span", {}, h("span", { class: "swatch", style: `background:${kindColour(kind.toLowerCase())}` }), `${kind} ${bytes(b)}`)));

@@ -40,11 +40,11 @@ function tileView(v, stage, sharding) {
   const blocks = d => d < 0 ? 1 : blockOf(stage, sharding.dims[d] || [], [])[1];
   const rows = blocks(row), columns = blocks(column);
   const chooser = (which, d) => h("select", { "aria-label": which, onchange: e => set({ dims: (which === "rows" ? [Number(e.target.value), column] : [row, Number(e.target.value)]).join(",") }) },
-    shape.map((n, i) => h("option", { value: i, selected: i === d }, `dimension ${i} (${n})`)));
+    shape.map((n, i) => h("option", { value: i, selected: i === d }, `dim ${i} (${n})`)));
   const controls = shape.length > 2 ? h("div", { class: "chips" }, "rows", chooser("rows", row), "columns", chooser("columns", column)) : null;
   if (rows > 32 || columns > 32) return h("div", {}, controls, h("p", {}, `${rows} by ${columns} tiles: too many to draw; hover a device below.`));
   const room = Math.max(230, $("mesh").clientWidth - 30);
-  const left = row < 0 ? 8 : 62, top = 36;
+  const left = row < 0 ? 8 : Math.min(120, 20 + 5.8 * Math.max(...[...Array(Math.min(rows, 32)).keys()].map(r => { const e = extent(shape[row], rows, r); return `${(sharding.dims[row] || []).map(a => axisName(stage, a)).join("")}${rows > 1 ? r : ""} ${e.from}:${e.to}`.length; }))), top = 36;
   const width = Math.min(room - left - 8, 520);
   const ratio = row < 0 ? 0.16 : Math.max(0.32, Math.min(0.62, Math.sqrt(shape[row] / shape[column]) * 0.62));
   const height = Math.max(width * ratio, rows * 24);

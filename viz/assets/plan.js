@@ -28,8 +28,8 @@ const opName = op => O.results[op].length ? V.name[O.results[op][0]] : "op" + op
 
 /** What an op is for: the last part of its name in the model, or its kind. */
 function purpose(op) {
-  const place = placeOf(op).split(" · ")[1];
-  return place && !place.startsWith("through ") ? place : "";
+  const place = placeOf(op).split(" · ").find((part, i) => !part.startsWith("through ") && !(i === 0 && /:\d+$/.test(part)));
+  return place ? place.replace(/^\S+:\d+ /, "").split("/").filter(part => !/^(jit|jvp|transpose|vmap|checkpoint|remat)\b.*\(.*\)$/.test(part)).slice(-2).join("/") : "";
 }
 
 /** The shape of a type as `16×128×f32`. */
@@ -90,7 +90,8 @@ function coordinates(stage, device) {
 }
 
 const meshSize = stage => P.stages[stage].axes.reduce((n, a) => n * a[1], 1);
-const meshText = stage => P.stages[stage].axes.map(a => `${a[0]}=${a[1]}`).join(" × ") || "one device";
+const meshText = stage => P.stages[stage].axes.map(a => `${a[0]}=${a[1]}`).join(", ") || "one device";
+const meshSizes = stage => P.stages[stage].axes.map(a => a[1]).join("×") || "1";
 
 /** Block number and number of blocks of a dimension on a device. */
 function blockOf(stage, axes, at) {

@@ -4,12 +4,11 @@ function drawSchedule() {
   const body = $("schedule"), kind = state.schedule;
   const t = kind === "gpipe" ? P.schedule.gpipe : P.schedule.one_f_one_b;
   const planned = kind === P.schedule.kind;
-  $("schedule-about").textContent = `${kind === "gpipe" ? "GPipe" : "1F1B"} · ${plural(P.schedule.microbatches, "microbatch").replace("microbatchs", "microbatches")} · ${seconds(t.span)} · bubble ${percent(t.bubble)}` + (planned ? "" : " · not what was planned");
   for (const b of $("schedule-controls").querySelectorAll("[data-kind]")) b.setAttribute("aria-pressed", b.dataset.kind === kind);
   if (t.left_out) return replace(body, h("p", { class: "empty" }, "Too many microbatches and stages to draw."));
   if (!t.boxes.length) return replace(body, h("p", { class: "empty" }, "The plan has no stage times."));
   const left = 54, room = Math.max(220, body.clientWidth - 24) * state.zoom, width = room - left - 6;
-  const n = P.stages.length, rowHeight = Math.max(16, Math.min(34, (body.clientHeight - 78) / n)), top = 4;
+  const n = P.stages.length, rowHeight = Math.max(16, Math.min(52, (body.clientHeight - 90) / n)), top = 4;
   const x = time => left + width * time / t.span;
   const svg = s("svg", { id: "gantt", width: room, height: top + n * (rowHeight + 4) + 22, role: "img", "aria-label": "Schedule" });
   for (let i = 0; i <= 4; i++) {
@@ -30,9 +29,9 @@ function drawSchedule() {
   }
   const predicted = P.schedule.step;
   const text = planned
-    ? `The plan predicts ${seconds(predicted)} a step with ${percent(P.schedule.bubble)} idle; the boxes are its stage times in the order in which each stage runs them.`
-    : `From the same stage times; the plan runs ${P.schedule.kind === "gpipe" ? "GPipe" : "1F1B"}, ${seconds(predicted)} a step.`;
-  replace(body, svg, h("p", { class: "empty", style: "margin:4px 0 0" }, text));
+    ? `As planned: the plan predicts ${seconds(predicted)} a step, ${percent(P.schedule.bubble)} idle. Boxes are its stage times in the order each stage runs them.`
+    : `Not what was planned: the same stage times under ${kind === "gpipe" ? "GPipe" : "1F1B"}. The plan runs ${P.schedule.kind === "gpipe" ? "GPipe" : "1F1B"}, ${seconds(predicted)} a step.`;
+  replace(body, svg, h("p", { style: "margin:4px 0 0" }, h("b", { id: "span" }, `${seconds(t.span)} a step, bubble ${percent(t.bubble)}. `), h("span", { class: "empty" }, text)));
 }
 
 function setUpSchedule() {

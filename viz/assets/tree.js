@@ -90,7 +90,7 @@ function chunk(node) {
 function groupTitle(node) {
   const rank = op => /^(dot_general|convolution)/.test(kindOf(op)) ? 3 : /^(reduce|scatter|gather|sort)/.test(kindOf(op)) ? 2 : /^(constant|iota|broadcast|reshape)/.test(kindOf(op)) ? 0 : 1;
   const main = node.ops.reduce((best, op) => rank(op) > rank(best) ? op : best, node.ops[0]);
-  return purpose(main).replace(/^\S+:\d+ /, "") || `${kindOf(main)} ${opName(main)}`;
+  return purpose(main) || `${kindOf(main)} ${opName(main)}`;
 }
 
 const defaultOpen = (() => {

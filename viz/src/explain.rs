@@ -276,14 +276,11 @@ fn render(e: &Explanation) -> String {
 fn render_decision(d: &DecisionExplanation, out: &mut String) {
     let shown: Vec<&str> = d.ops.iter().take(4).map(String::as_str).collect();
     let more = d.ops.len().saturating_sub(shown.len());
-    let _ = writeln!(
-        out,
-        "\ndecided together with {}{} in stage {}; what decided: {}",
-        if shown.is_empty() { "nothing else".to_string() } else { shown.join(", ") },
-        if more > 0 { format!(" and {more} more") } else { String::new() },
-        d.stage,
-        d.reason
-    );
+    let together = match d.ops.len() {
+        0 | 1 => "decided by itself".to_string(),
+        _ => format!("decided together: {}{}", shown.join(", "), if more > 0 { format!(" and {more} more") } else { String::new() }),
+    };
+    let _ = writeln!(out, "\n{together}, in stage {}; what decided: {}", d.stage, d.reason);
     let name = d.candidates.iter().map(|c| c.name.chars().count()).max().unwrap_or(0).max(9);
     let sharding = d.candidates.iter().map(|c| c.sharding.chars().count()).max().unwrap_or(0).max(8);
     let _ = writeln!(

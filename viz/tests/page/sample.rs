@@ -156,7 +156,7 @@ pub(crate) fn gpt(depth: usize) -> Plan {
         line: 0,
     };
     let layers = depth as u32 + 2;
-    let stage_of = |layer: u32| StageId(u32::from(layer > layers / 2));
+    let stage_of = |layer: u32| StageId(u32::from(layer >= layers.div_ceil(2)));
     let mut interface = Interface::default();
     let mut argument = 0;
     let mut weights: Vec<Weights> = Vec::new();
@@ -290,7 +290,7 @@ fn finish(s: Sample, interface: Interface, layers: u32) -> Plan {
     let mesh = Mesh::new(&[2, 2]);
     let mut kernels = PrimaryMap::new();
     kernels.push(Kernel { domain: vec![BATCH, SEQUENCE, WIDTH], ..Kernel::default() });
-    let cut = layers / 2 + 1;
+    let cut = layers.div_ceil(2);
     let stages: Vec<(StagePlan, Program)> = (0..2u32).map(|n| stage(&s, StageId(n), if n == 0 { (0, cut) } else { (cut, layers) }, &mesh)).collect();
     let (stages, programs): (Vec<_>, Vec<_>) = stages.into_iter().unzip();
     let slowest = stages.iter().map(|s| s.times.forward.0 + s.times.backward.0).fold(0.0, f64::max);
