@@ -25,6 +25,10 @@ pub(crate) enum Command {
     Compile(crate::compile::Args),
     /// Execute a plan.
     Run(crate::run::Args),
+    /// Write the page that shows a plan.
+    View(crate::view::Args),
+    /// Tell why a value or an op is sharded as it is.
+    Explain(crate::explain::Args),
 }
 
 impl Command {
@@ -33,6 +37,8 @@ impl Command {
         match self {
             Command::Compile(args) => crate::compile::command(args, terminal),
             Command::Run(args) => crate::run::command(args, terminal),
+            Command::View(args) => crate::view::command(args, terminal),
+            Command::Explain(args) => crate::explain::command(args, terminal),
         }
     }
 }

@@ -5,7 +5,9 @@
 mod cli;
 mod compile;
 mod diagnostics;
+mod explain;
 mod run;
+mod view;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -127,7 +127,7 @@ fn hostile_names_stay_text() {
     plan.layers[1].name = bad.into();
     plan.stages[0].decisions[3].reason = bad.into();
     plan.stages[0].mesh.axes[0].name = bad.into();
-    plan.notes.push(ir::Diagnostic::note("N0001", bad));
+    plan.notes.push(ir::Diagnostic::note("N0201", bad));
     plan.graph.values[ir::ValueId(15)].name = bad.into();
     b.open(&write_page("hostile.html", &plan));
     for sel in ["value:15", "group:3", "node:s0.l1.p1", "op:3"] {

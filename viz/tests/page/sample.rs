@@ -333,10 +333,10 @@ fn finish(s: Sample, interface: Interface, layers: u32) -> Plan {
         kernels,
         code: Vec::new(),
         notes: vec![
-            Diagnostic::warning("W0107", "this reshard moves 12.0 MiB each microbatch (1.5 ms, 9 % of the step)")
-                .with_note("from [{\"x\"}, {}, {\"y\"}] to [{\"x\"}, {\"y\"}, {}] by all-to-all over \"y\"")
-                .with_help("pin the attention output"),
-            Diagnostic::note("N0003", "`tf.aliasing_output` of %arg1 names result[2]; data flow says result[1], which was taken"),
+            Diagnostic::warning("W0203", "the step has two scalar results that are not state; %60 was taken for the loss")
+                .with_note("the other is result[53]")
+                .with_help("name it with `--loss`"),
+            Diagnostic::note("N0201", "`tf.aliasing_output` of %arg1 names result[2]; data flow says result[1], which was taken"),
         ],
         graph: s.graph,
     }
