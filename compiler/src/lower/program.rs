@@ -468,11 +468,14 @@ fn collective(local: &LocalGraph, id: OpId, reads: &[BufferId], writes: &[Buffer
         OpKind::AllReduce { axes, reducer } => (CollectiveKind::AllReduce, axes, *reducer, contiguous(input), contiguous(output)),
         OpKind::AllGather { axes, dim } => {
             let n = u64::from(local.mesh.group_size(axes));
-            (CollectiveKind::AllGather, axes, Reducer::Add, contiguous(input), blocks(output, *dim, n))
+            let take = blocks(output, *dim, n);
+            (CollectiveKind::AllGather, axes, Reducer::Add, row_major(&take), take)
         }
         OpKind::ReduceScatter { axes, dim, reducer } => {
             let n = u64::from(local.mesh.group_size(axes));
-            (CollectiveKind::ReduceScatter, axes, *reducer, blocks(input, *dim, n), contiguous(output))
+            let give = blocks(input, *dim, n);
+            let take = row_major(&give);
+            (CollectiveKind::ReduceScatter, axes, *reducer, give, take)
         }
         OpKind::AllToAll { axes, split, concat } => {
             let n = u64::from(local.mesh.group_size(axes));
@@ -482,6 +485,11 @@ fn collective(local: &LocalGraph, id: OpId, reads: &[BufferId], writes: &[Buffer
     };
     let segment = Segment { input: reads[0], output: writes[0], give, take };
     InstructionKind::Collective { kind, axes: axes.clone(), reducer, dtype: input.dtype, segments: vec![segment] }
+}
+
+/// The same piece, alone in a buffer.
+fn row_major(pieces: &Pieces) -> Pieces {
+    Pieces { shape: pieces.shape.clone(), strides: ir::dtype::row_major_strides(&pieces.shape), peer_stride: 0 }
 }
 
 /// Pieces of a value cut into `n` blocks of `dim`, with every dimension's stride, so that pieces of different layouts correspond element by element.
