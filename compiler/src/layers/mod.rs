@@ -104,24 +104,41 @@ impl Facts<'_> {
         }
     }
 
-    /// Ops outside the microbatch with small results, from scalar state and other such ops alone.
+    /// Ops with small results from small state, whose own new value needs nothing else, and from other such ops.
     fn everywhere(&self) -> Vec<bool> {
         let graph = &self.step.graph;
-        let mut flags = vec![false; graph.ops.len()];
-        for (id, op) in graph.ops.iter() {
-            let i = id.0 as usize;
-            if is_view(graph, id) || matches!(op.kind, OpKind::AllReduce { .. }) {
-                continue;
+        let small = |v: ValueId| graph.ty(v).elements() <= SMALL;
+        let mut allowed: Vec<bool> = (0..self.step.inputs.len()).map(|k| self.step.inputs[k].kind == BufferKind::Optimizer && small(graph.inputs[k])).collect();
+        loop {
+            let mut flags = vec![false; graph.ops.len()];
+            for (id, op) in graph.ops.iter() {
+                let i = id.0 as usize;
+                if is_view(graph, id) || matches!(op.kind, OpKind::AllReduce { .. }) {
+                    continue;
+                }
+                flags[i] = op.results.iter().all(|&r| small(r))
+                    && self.reads[i].iter().all(|&v| match (self.input_of.get(&v), graph.def_op(v)) {
+                        (Some(&k), _) => allowed[k],
+                        (None, Some(d)) => flags[d.0 as usize],
+                        (None, None) => false,
+                    });
             }
-            let small = op.results.iter().all(|&r| graph.ty(r).elements() <= SMALL);
-            flags[i] = small
-                && self.reads[i].iter().all(|&v| match (self.input_of.get(&v), graph.def_op(v)) {
-                    (Some(&k), _) => self.step.inputs[k].kind == BufferKind::Optimizer && graph.ty(v).elements() <= SMALL,
+            let before = allowed.clone();
+            for (o, output) in self.step.outputs.iter().enumerate() {
+                let Some(k) = output.replaces else { continue };
+                let mut roots = BTreeSet::new();
+                leaves(graph, graph.outputs[o], &mut roots);
+                let own = roots.iter().all(|&r| match (self.input_of.get(&r), graph.def_op(r)) {
+                    (Some(&j), _) => before[j],
                     (None, Some(d)) => flags[d.0 as usize],
                     (None, None) => false,
                 });
+                allowed[k as usize] &= own;
+            }
+            if allowed == before {
+                return flags;
+            }
         }
-        flags
     }
 
     /// Layers of forward ops: cut where the fewest stored bytes cross.
@@ -297,7 +314,7 @@ impl Facts<'_> {
         match roots.iter().find_map(|&r| graph.def_op(r)) {
             Some(d) if everywhere[d.0 as usize] => None,
             Some(d) => Some(of[d.0 as usize]),
-            None if graph.ty(v).elements() <= SMALL => None,
+            None if graph.ty(v).elements() <= SMALL && self.step.inputs[i].kind == BufferKind::Optimizer => None,
             None => Some(readers[i].first().copied().unwrap_or(0)),
         }
     }

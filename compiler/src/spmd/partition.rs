@@ -299,7 +299,7 @@ impl Emitter<'_> {
 
     /// The local value of `v` under a sharding.
     fn read(&mut self, v: ValueId, want: &Sharding) -> ValueId {
-        let (id, have) = self.local.get(&v).cloned().expect("invariant: a value is made before it is read");
+        let (id, have) = self.local.get(&v).cloned().unwrap_or_else(|| panic!("invariant: {} is made before it is read", self.step.graph.display_name(v)));
         if &have == want {
             return id;
         }
