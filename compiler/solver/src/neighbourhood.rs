@@ -8,7 +8,7 @@ use crate::branch::Search;
 use crate::elimination::Width;
 use crate::lagrange::Multipliers;
 use crate::model::{FORBIDDEN, Model, Pair, Row, add};
-use crate::reduce::reduce;
+use crate::reduce::{DOMINANCE_OFTEN, reduce};
 use crate::relaxation::Relaxation;
 use crate::state::State;
 
@@ -98,7 +98,7 @@ pub(crate) fn part(state: &State, free: &[u32], number: &mut [u32], weight: f64)
 /// Searches the neighbourhood of the freed nodes.
 pub(crate) fn search(state: &State, free: &[u32], number: &mut [u32], weight: f64, prices: &[i64], effort: Effort, stop: &dyn Fn() -> bool) -> Step {
     let (model, now) = part(state, free, number, weight);
-    let Ok(reduced) = reduce(&model) else { return Step::default() };
+    let Ok(reduced) = reduce(&model, DOMINANCE_OFTEN) else { return Step::default() };
     let core = &reduced.model;
     let Some(relaxation) = Relaxation::exact(core, Width { table: effort.table, work: effort.work }) else { return Step::default() };
     let start = Multipliers { prices: reduced.moments.iter().map(|&t| prices[t as usize]).collect(), agreement: Vec::new() };

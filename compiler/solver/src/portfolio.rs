@@ -20,6 +20,8 @@ use crate::worker::{Best, Worker};
 const LEVELS: [f64; 4] = [12.0, 15.0, 18.0, 21.0];
 /// Work of one turn.
 const TURN: u64 = 40_000_000;
+/// The most table operations of a relaxation that is climbed.
+const PLAN_WORK: u64 = 150_000_000;
 /// Relaxed choices kept for the searchers.
 const VOTES: usize = 24;
 
@@ -263,6 +265,9 @@ impl<'a, 'r> Bounder<'a, 'r> {
             Some(pair) => pair,
             None => {
                 let relaxation = Relaxation::of(model, self.run.network, LEVELS[self.level], &mut self.random);
+                if relaxation.plan.work > PLAN_WORK {
+                    return false;
+                }
                 let mut at = Multipliers::zero(model, &relaxation);
                 at.prices.clone_from(&self.run.lock().prices);
                 let ascent = Ascent::new(at, 20);

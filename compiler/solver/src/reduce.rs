@@ -5,6 +5,8 @@
 //! Invariant: the reduced model has the optimum of the original one, and [`Reduced::lift`] turns a choice of the
 //! former into one of the latter with the same cost, and within the limits where the former is.
 
+use std::collections::VecDeque;
+
 use rustc_hash::FxHashMap;
 
 use crate::model::{FORBIDDEN, Model, Pair, Row, add};
@@ -38,8 +40,9 @@ enum Step {
 
 /// Matrices made by eliminating chain nodes stay below this many entries, unless one is there already.
 const MATRIX_ENTRIES: usize = 1 << 20;
-/// Dominance is looked for where it takes no more than this many steps.
-const DOMINANCE_STEPS: usize = 20_000_000;
+/// Dominance is looked for where it takes no more than this many steps, once for a whole problem or often.
+pub(crate) const DOMINANCE_ONCE: usize = 20_000_000;
+pub(crate) const DOMINANCE_OFTEN: usize = 100_000;
 
 struct Reducer {
     costs: Vec<Vec<i64>>,
@@ -54,15 +57,19 @@ struct Reducer {
     /// Original moment of each one left.
     moments: Vec<u32>,
     rows_of: Vec<Vec<u32>>,
-    queue: Vec<u32>,
+    /// Nodes to look at again: those with at most two neighbours first, so that a hub is looked at once for all of them.
+    quick: Vec<u32>,
+    later: VecDeque<u32>,
     queued: Vec<bool>,
     steps: Vec<Step>,
     stats: Stats,
     base: i64,
+    /// Most steps of one node's search for dominance.
+    dominance: usize,
 }
 
 /// Applies every reduction until none applies.
-pub(crate) fn reduce(model: &Model) -> Result<Reduced, Contradiction> {
+pub(crate) fn reduce(model: &Model, dominance: usize) -> Result<Reduced, Contradiction> {
     let nodes = model.costs.len();
     let mut r = Reducer {
         costs: model.costs.clone(),
@@ -75,18 +82,20 @@ pub(crate) fn reduce(model: &Model) -> Result<Reduced, Contradiction> {
         limits: model.limits.clone(),
         moments: (0..model.limits.len() as u32).collect(),
         rows_of: vec![Vec::new(); nodes],
-        queue: Vec::new(),
+        quick: Vec::new(),
+        later: VecDeque::new(),
         queued: vec![false; nodes],
         steps: Vec::new(),
         stats: Stats::default(),
         base: 0,
+        dominance,
     };
     if r.count.contains(&0) {
         return Err(Contradiction);
     }
     r.take_pairs(model);
     r.settle_memory()?;
-    for i in (0..nodes as u32).rev() {
+    for i in 0..nodes as u32 {
         r.push(i);
     }
     loop {
@@ -102,7 +111,11 @@ impl Reducer {
     fn push(&mut self, node: u32) {
         if !self.queued[node as usize] && !self.gone[node as usize] {
             self.queued[node as usize] = true;
-            self.queue.push(node);
+            if self.touching[node as usize].len() <= 2 {
+                self.quick.push(node);
+            } else {
+                self.later.push_back(node);
+            }
         }
     }
 
@@ -218,7 +231,7 @@ impl Reducer {
     }
 
     fn drain(&mut self) -> Result<(), Contradiction> {
-        while let Some(node) = self.queue.pop() {
+        while let Some(node) = self.quick.pop().or_else(|| self.later.pop_front()) {
             self.queued[node as usize] = false;
             if self.gone[node as usize] {
                 continue;
@@ -299,7 +312,7 @@ impl Reducer {
     fn dominated(&mut self, node: u32) -> Result<(), Contradiction> {
         let n = self.count[node as usize] as usize;
         let wide: usize = self.touching[node as usize].iter().map(|&at| self.count[self.other(at, node) as usize] as usize).sum();
-        if n * n * (wide + 1) > DOMINANCE_STEPS {
+        if n * n * (wide + 1) > self.dominance {
             return Ok(());
         }
         // Live entries, one dense row a strategy, so that the comparisons run over contiguous memory.

@@ -15,7 +15,7 @@ use crate::model::{FORBIDDEN, Model};
 use crate::outcome::{Options, Outcome, Progress, Solution, Stats, Status};
 use crate::portfolio::{self, Setting};
 use crate::problem::{Problem, ProblemError};
-use crate::reduce::{Reduced, reduce};
+use crate::reduce::{DOMINANCE_ONCE, Reduced, reduce};
 use crate::relaxation::Relaxation;
 use crate::state::{Network, State};
 
@@ -161,7 +161,7 @@ fn search(problem: &Problem, options: &Options) -> Found {
     }
     let mut complete = false;
     loop {
-        let Ok(reduced) = reduce(&model) else {
+        let Ok(reduced) = reduce(&model, DOMINANCE_ONCE) else {
             complete = true;
             break;
         };

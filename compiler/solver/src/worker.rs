@@ -9,7 +9,7 @@ use crate::lagrange::{Dual, Multipliers, add_prices};
 use crate::model::{FORBIDDEN, Model};
 use crate::neighbourhood::{self, Effort};
 use crate::random::Random;
-use crate::reduce::reduce;
+use crate::reduce::{DOMINANCE_OFTEN, reduce};
 use crate::region::Regions;
 use crate::relaxation::Relaxation;
 use crate::state::{Network, State};
@@ -157,7 +157,7 @@ impl<'m> Worker<'m> {
             part.rows.clear();
             part.limits.clear();
             self.work += 40 * free.len() as u64 + 20_000;
-            let Ok(reduced) = reduce(&part) else { continue };
+            let Ok(reduced) = reduce(&part, DOMINANCE_OFTEN) else { continue };
             let core = &reduced.model;
             let Some(relaxation) = Relaxation::exact(core, Width { table: 1 << 22, work: 1 << 28 }) else { continue };
             let mut dual = Dual::new(core, &relaxation);
