@@ -78,7 +78,7 @@ impl<'m, 'f> Search<'m, 'f> {
         let budget = self.budget.saturating_sub(self.dual.work);
         let target = worth + worth / 64 + 1;
         let mut ascent = Ascent::new(std::mem::take(at), 8);
-        let bound = self.dual.climb(&mut ascent, Climb { steps, target, stop: worth, budget }, &mut |relaxed| {
+        let bound = self.dual.climb(&mut ascent, Climb { steps, target, stop: worth, budget, halt: self.stop }, &mut |relaxed| {
             if relaxed.excess.iter().all(|&e| e < 1e-6) {
                 found.push(relaxed.choice.clone());
             }

@@ -43,14 +43,16 @@ pub(crate) struct Relaxed {
 }
 
 /// How far to climb.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Climb {
+#[derive(Clone, Copy)]
+pub(crate) struct Climb<'f> {
     pub steps: u32,
     /// What the bound is expected to reach.
     pub target: i128,
     /// Enough once the bound exceeds this.
     pub stop: i128,
     pub budget: u64,
+    /// Asked between evaluations.
+    pub halt: &'f dyn Fn() -> bool,
 }
 
 /// A model with its relaxation and restricted domains.
@@ -64,6 +66,8 @@ pub(crate) struct Dual<'m> {
     /// Costs of the copies.
     shared: Vec<Vec<f64>>,
     copy_choice: Vec<u32>,
+    /// Work of an evaluation besides the plan's.
+    around: u64,
     pub work: u64,
 }
 
@@ -72,7 +76,9 @@ impl<'m> Dual<'m> {
         let domain: Vec<Vec<f64>> = model.costs.iter().map(|c| c.iter().map(|&x| to_entry(x)).collect()).collect();
         let shared = relaxation.sizes.iter().map(|&s| vec![0.0; s]).collect();
         let copy_choice = vec![0; relaxation.sizes.len()];
-        Dual { model, relaxation, tables: Tables::default(), priced: domain.clone(), domain, shared, copy_choice, work: 0 }
+        let entries = relaxation.sizes.iter().sum::<usize>() + model.rows.iter().map(|r| r.usage.len()).sum::<usize>();
+        let around = 8 * (entries + model.limits.len() + relaxation.sizes.len()) as u64;
+        Dual { model, relaxation, tables: Tables::default(), priced: domain.clone(), domain, shared, copy_choice, around, work: 0 }
     }
 
     /// Adds the price of each strategy's usage to the node costs and shares them out to the copies.
@@ -99,7 +105,7 @@ impl<'m> Dual<'m> {
     /// Evaluates the bound at these multipliers.
     pub(crate) fn evaluate(&mut self, at: &Multipliers) -> Relaxed {
         self.price(at);
-        self.work += self.relaxation.plan.work;
+        self.work += self.relaxation.plan.work + self.around;
         let least = self.relaxation.plan.forward(&self.shared, &mut self.tables);
         let mut relaxed = Relaxed { bound: None, choice: vec![0; self.model.costs.len()], excess: Vec::new(), agrees: true };
         if !least.is_finite() {
@@ -149,7 +155,7 @@ impl<'m> Dual<'m> {
 
     /// For every strategy, a proven bound on the choices that contain it. The last evaluation must be at `at`.
     pub(crate) fn marginals(&mut self, at: &Multipliers) -> Vec<Vec<f64>> {
-        self.work += 2 * self.relaxation.plan.work;
+        self.work += 2 * self.relaxation.plan.work + self.around;
         let shift = limits_price(self.model, &at.prices) as f64;
         let out = self.relaxation.plan.marginals(&self.shared, &self.tables);
         let strongest = |(v, copies): (usize, &Vec<u32>)| -> Vec<f64> {
@@ -163,7 +169,7 @@ impl<'m> Dual<'m> {
     pub(crate) fn climb(&mut self, ascent: &mut Ascent, climb: Climb, seen: &mut dyn FnMut(&Relaxed)) -> Option<i128> {
         let spent = self.work;
         for _ in 0..climb.steps {
-            if ascent.over || self.work - spent > climb.budget {
+            if ascent.over || self.work - spent > climb.budget || (climb.halt)() {
                 break;
             }
             let relaxed = self.evaluate(&ascent.current);

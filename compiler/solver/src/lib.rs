@@ -19,6 +19,7 @@
 //! # Ok::<(), solver::ProblemError>(())
 //! ```
 
+mod bounder;
 mod branch;
 pub mod contest;
 mod elimination;

@@ -98,13 +98,15 @@ pub(crate) fn part(state: &State, free: &[u32], number: &mut [u32], weight: f64)
 /// Searches the neighbourhood of the freed nodes.
 pub(crate) fn search(state: &State, free: &[u32], number: &mut [u32], weight: f64, prices: &[i64], effort: Effort, stop: &dyn Fn() -> bool) -> Step {
     let (model, now) = part(state, free, number, weight);
+    // Copying, reducing and laying out tables take some steps an entry.
+    let set_up = 12 * model.pairs.iter().map(|p| p.cost.len()).sum::<usize>() as u64;
     let Ok(reduced) = reduce(&model, DOMINANCE_OFTEN) else { return Step::default() };
     let core = &reduced.model;
     let Some(relaxation) = Relaxation::exact(core, Width { table: effort.table, work: effort.work }) else { return Step::default() };
     let start = Multipliers { prices: reduced.moments.iter().map(|&t| prices[t as usize]).collect(), agreement: Vec::new() };
     let below = now.saturating_add(effort.slack);
     let found = Search::new(core, &relaxation, below, effort.work, stop).run(start, effort.steps);
-    let mut step = Step { change: Vec::new(), gain: 0, work: found.work };
+    let mut step = Step { change: Vec::new(), gain: 0, work: found.work + set_up };
     if let Some((cost, choice)) = found.best {
         step.gain = now - cost;
         let lifted = reduced.lift(&choice);

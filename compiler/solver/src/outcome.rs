@@ -9,7 +9,7 @@ use std::time::Instant;
 /// How far to go. With no deadline the answer depends on nothing but the problem and these options.
 #[derive(Clone)]
 pub struct Options {
-    /// Budget in elementary table operations, shared by all phases.
+    /// Budget in elementary table operations (about half a billion a second), shared by all phases.
     pub work: u64,
     /// Stop at this time with the best so far. The only thing that makes an answer depend on the clock.
     pub deadline: Option<Instant>,

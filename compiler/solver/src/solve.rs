@@ -13,7 +13,7 @@ use crate::infeasible;
 use crate::lagrange::{Ascent, Climb, Dual, Multipliers};
 use crate::model::{FORBIDDEN, Model};
 use crate::outcome::{Options, Outcome, Progress, Solution, Stats, Status};
-use crate::portfolio::{self, Setting};
+use crate::portfolio::{self, Setting, Shrunk};
 use crate::problem::{Problem, ProblemError};
 use crate::reduce::{DOMINANCE_ONCE, Reduced, reduce};
 use crate::relaxation::Relaxation;
@@ -147,7 +147,7 @@ enum Phase {
     /// Stopped by gap, work or time.
     Stopped,
     /// Not ended; strategies may be out.
-    Open(Option<Vec<Vec<i64>>>),
+    Open(Option<Shrunk>),
 }
 
 fn search(problem: &Problem, options: &Options) -> Found {
@@ -160,6 +160,7 @@ fn search(problem: &Problem, options: &Options) -> Found {
         incumbent.offer("start", start.clone());
     }
     let mut complete = false;
+    let mut shrunk: Option<Shrunk> = None;
     loop {
         let Ok(reduced) = reduce(&model, DOMINANCE_ONCE) else {
             complete = true;
@@ -169,11 +170,17 @@ fn search(problem: &Problem, options: &Options) -> Found {
             stats = reduced.stats.clone();
         }
         model = reduced.model.clone();
+        let prices = match &shrunk {
+            Some(old) => reduced.moments.iter().map(|&t| old.prices[t as usize]).collect(),
+            None => vec![0; model.limits.len()],
+        };
+        let level = shrunk.take().map_or(0, |old| old.level);
         chain.push(reduced);
-        match attempt(&model, &chain, &mut incumbent, &mut stats) {
+        match attempt(&model, &chain, &mut incumbent, &mut stats, (prices, level)) {
             Phase::Complete => complete = true,
-            Phase::Open(Some(costs)) => {
-                model.costs = costs;
+            Phase::Open(Some(mut less)) => {
+                model.costs = std::mem::take(&mut less.costs);
+                shrunk = Some(less);
                 continue;
             }
             Phase::Stopped | Phase::Open(None) => {}
@@ -211,7 +218,7 @@ fn narrow(options: &Options, memory: bool) -> Width {
     Width { table: if memory { 1 << 18 } else { 1 << 24 }, work: (options.work / share).min(4_000_000_000) }
 }
 
-fn attempt(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
+fn attempt(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats, from: (Vec<i64>, usize)) -> Phase {
     let memory = !model.limits.is_empty();
     if let Some(relaxation) = Relaxation::exact(model, narrow(incumbent.options, memory)) {
         stats.elimination_work = relaxation.plan.work;
@@ -223,7 +230,7 @@ fn attempt(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &
     if stats.work >= incumbent.options.work {
         return Phase::Stopped;
     }
-    match wide(model, chain, incumbent, stats) {
+    match wide(model, chain, incumbent, stats, from) {
         Phase::Open(None) => close(model, chain, incumbent, stats),
         ended => ended,
     }
@@ -252,7 +259,7 @@ fn exact(model: &Model, plan: &Relaxation, chain: &[Reduced], incumbent: &mut In
     let mut steps = 0;
     let stop = || options.deadline.is_some_and(|d| Instant::now() >= d);
     let mut ascent = Ascent::new(at, 8);
-    let climbed = dual.climb(&mut ascent, Climb { steps: 150, target: below, stop: below, budget: options.work / 8 }, &mut |relaxed| {
+    let climbed = dual.climb(&mut ascent, Climb { steps: 150, target: below, stop: below, budget: options.work / 8, halt: &stop }, &mut |relaxed| {
         steps += 1;
         if seen.last() != Some(&relaxed.choice) {
             seen.push(relaxed.choice.clone());
@@ -306,7 +313,7 @@ fn excess_weight(model: &Model, prices: &[i64]) -> f64 {
 }
 
 /// The wide case: the portfolio.
-fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
+fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats, from: (Vec<i64>, usize)) -> Phase {
     let options = incumbent.options;
     let best = incumbent.best.as_ref().and_then(|(_, choice)| {
         let low = lower(chain, choice);
@@ -335,6 +342,8 @@ fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut
             best,
             most: below,
             weight: excess_weight(model, &[]),
+            prices: from.0,
+            level: from.1,
         },
     );
     stats.multiplier_steps += ended.steps;
