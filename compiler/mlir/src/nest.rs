@@ -2,7 +2,7 @@
 //!
 //! Dimensions of extent one are gone, and neighbours are merged when no access can tell them apart. Parallel loops are outside of reduced loops, in each
 //! class large strides outside of small ones. One dimension is vectorised: the one along which the accesses are cheapest, whether it is parallel (an
-//! elementwise kernel, sums over rows) or reduced (sums along a row). It is the innermost loop of its class.
+//! elementwise kernel, sums over rows) or reduced (sums along a row). It is the innermost loop of its class, but in a transposition.
 
 use ir::PrimaryMap;
 use ir::kernel::{Affine, Kernel, NodeId, NodeKind};
@@ -49,7 +49,19 @@ impl Nest {
         let weight: Vec<u64> = order.iter().map(|&d| nest.stride_weight(d)).collect();
         order.sort_by_key(|&d| (nest.vector == Some(d), std::cmp::Reverse(weight[d]), d));
         (nest.reduced, nest.parallel) = order.into_iter().partition(|&d| nest.dims[d].reduced);
+        if let Some(across) = nest.transposed() {
+            let at = nest.parallel.iter().position(|&d| d == across).expect("invariant: a parallel dimension is in the order");
+            nest.parallel.remove(at);
+            nest.parallel.push(across);
+        }
         nest
+    }
+    /// A parallel dimension that some load is contiguous along while the vectorised one is not its own: the loop to be innermost, so that the lines which
+    /// the lanes are gathered from are used up while they are near.
+    pub(crate) fn transposed(&self) -> Option<usize> {
+        let v = self.vector.filter(|&v| !self.dims[v].reduced)?;
+        let scattered = || self.loads.values().chain(&self.stores).filter(|s| s.get(v).is_some_and(|s| s.abs() > 1));
+        self.parallel.iter().copied().find(|&d| d != v && scattered().any(|s| s[d] == 1))
     }
     /// The dimensions that an access or value varies over.
     pub(crate) fn mask(strides: &[i64]) -> u32 {

@@ -328,11 +328,12 @@ fn choose_lanes(kernel: &Kernel, nest: &Nest, live: &SecondaryMap<NodeId, bool>)
     let work: u32 = varying().map(|id| cost(kernel, nest, id)).sum();
     let bytes = varying().filter_map(|id| crate::elementwise::computed_in(kernel.nodes[id].dtype)).map(|e| e.bytes()).max().unwrap_or(4);
     let register = REGISTER_BYTES / bytes.clamp(4, 8);
-    let sums = kernel.nodes.values().filter(|n| matches!(n.kind, NodeKind::Reduce(..))).count() as u32;
-    let columns = sums > 0 && !nest.dims[v].reduced;
+    let sums = varying().filter(|&id| matches!(kernel.nodes[id].kind, NodeKind::Reduce(..))).count();
+    let loads = varying().filter(|&id| matches!(kernel.nodes[id].kind, NodeKind::Load { .. } | NodeKind::Gather { .. })).count();
+    // Several registers at once hide latencies, as long as values need not be spilled.
     let registers = match work {
-        0..=12 if columns => (8 / sums.next_power_of_two()).max(2),
-        0..=12 => 4,
+        _ if nest.transposed().is_some() => 1,
+        0..=60 if loads <= 3 && sums <= 2 => 4,
         _ => 2,
     };
     let extent = nest.dims[v].extent;

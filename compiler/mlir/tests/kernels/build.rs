@@ -79,9 +79,6 @@ impl Build {
     pub(crate) fn select(&mut self, p: NodeId, a: NodeId, b: NodeId) -> NodeId {
         self.node(self.0.nodes[a].dtype, NodeKind::Select(p, a, b))
     }
-    pub(crate) fn convert(&mut self, a: NodeId, to: DType) -> NodeId {
-        self.node(to, NodeKind::Convert(a))
-    }
     pub(crate) fn index(&mut self, d: u32, dtype: DType) -> NodeId {
         self.node(dtype, NodeKind::Index(d))
     }

@@ -2,10 +2,14 @@
 
 use ir::kernel::Kernel;
 use mlir::CpuTarget;
-use std::ffi::{CString, c_void};
+use std::ffi::{CString, c_int, c_void};
 
 /// Loaded code.
-pub(crate) struct Library(*mut c_void);
+pub(crate) struct Library {
+    handle: *mut c_void,
+    /// Open as long as the code is loaded: the loader knows objects by their path, which names the file by this number.
+    file: c_int,
+}
 
 impl Library {
     pub(crate) fn compile(kernels: &[&Kernel]) -> Library {
@@ -25,8 +29,7 @@ impl Library {
             let path = CString::new(format!("/proc/self/fd/{file}")).unwrap();
             let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             assert!(!handle.is_null(), "{}", std::ffi::CStr::from_ptr(libc::dlerror()).to_string_lossy());
-            libc::close(file);
-            Library(handle)
+            Library { handle, file }
         }
     }
     /// Calls kernel `number` on buffers of bytes; outputs are written in place.
@@ -41,7 +44,7 @@ impl Library {
         let name = CString::new(format!("k{number}")).unwrap();
         // SAFETY: the symbol has this signature.
         unsafe {
-            let symbol = libc::dlsym(self.0, name.as_ptr());
+            let symbol = libc::dlsym(self.handle, name.as_ptr());
             assert!(!symbol.is_null(), "no symbol k{number}");
             let function: extern "C" fn(*const *mut u8, *const i64) = std::mem::transmute(symbol);
             function(pointers.as_ptr(), scalars.as_ptr());
@@ -52,6 +55,9 @@ impl Library {
 impl Drop for Library {
     fn drop(&mut self) {
         // SAFETY: the handle came from dlopen and no function of it is running.
-        unsafe { libc::dlclose(self.0) };
+        unsafe {
+            libc::dlclose(self.handle);
+            libc::close(self.file);
+        }
     }
 }

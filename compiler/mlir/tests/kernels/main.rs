@@ -1,8 +1,11 @@
 //! Kernels compiled, loaded and called.
 
+mod accuracy;
 mod build;
 mod library;
 mod models;
+mod random;
+mod reference;
 
 use build::Build;
 use library::Library;
@@ -52,4 +55,90 @@ fn gelu_softmax_and_an_addition_run() {
             assert!((want - f64::from(*got)).abs() < 2e-7, "{want} {got}");
         }
     }
+}
+
+/// Runs `kernel` and the reference on the same inputs, all outputs within `tolerance` of the largest magnitude of each.
+fn check_model(name: &str, kernel: &ir::kernel::Kernel, tolerance: f64) {
+    let library = Library::compile(&[kernel]);
+    let mut want: Vec<Vec<u8>> = kernel.params.iter().map(|p| models::fill(p.dtype, p.elements)).collect();
+    let mut got = want.clone();
+    reference::run(kernel, &mut want, &[]);
+    library.call(0, &mut got, &[]);
+    for (p, param) in kernel.params.iter().enumerate().filter(|(_, p)| p.output) {
+        let size = param.dtype.bytes() as usize;
+        let numbers = |bytes: &[u8]| -> Vec<f64> {
+            bytes.chunks(size).map(|c| if let reference::Value::Float(v) = reference::read(param.dtype, c) { v } else { panic!("an integer output") }).collect()
+        };
+        let (want, got) = (numbers(&want[p]), numbers(&got[p]));
+        let largest = want.iter().fold(0.0, |m: f64, v| m.max(v.abs()));
+        for (at, (w, g)) in want.iter().zip(&got).enumerate() {
+            assert!((w - g).abs() <= tolerance * largest, "{name}, output {p}, element {at}: {g} for {w}\n{}", mlir::print_mlir(kernel).unwrap());
+        }
+    }
+}
+
+#[test]
+fn kernels_of_models_are_right() {
+    check_model("gelu by tanh", &models::gelu(777), 1e-6);
+    check_model("gelu by erf", &models::gelu_erf(777), 1e-6);
+    check_model("add in bf16", &models::add_bf16(777), 0.0);
+    check_model("adam", &models::adam(777), 1e-6);
+    for (rows, columns) in [(5, 64), (3, 100), (4, 7), (1, 1), (9, 1000)] {
+        check_model("softmax", &models::softmax(rows, columns), 5e-6);
+        check_model("layer norm", &models::layer_norm(rows, columns), 1e-5);
+        check_model("layer norm backward", &models::layer_norm_backward(rows, columns), if columns == 1 { 1.0 } else { 2e-5 });
+        check_model("column sum", &models::column_sum(rows, columns), 1e-6);
+        check_model("transpose", &models::transpose(rows, columns), 0.0);
+        check_model("cross entropy", &models::cross_entropy(rows, columns), 5e-6);
+    }
+    // The row does not fit the row buffer.
+    check_model("wide softmax", &models::softmax(2, 20_001), 5e-5);
+    check_model("column softmax", &models::column_softmax(40, 130), 1e-6);
+}
+
+#[test]
+fn in_place_updates_are_right() {
+    let kernel = models::adam(1000);
+    let library = Library::compile(&[&kernel]);
+    let inputs: Vec<Vec<u8>> = kernel.params.iter().map(|p| models::fill(p.dtype, p.elements)).collect();
+    let mut apart = inputs.clone();
+    library.call(0, &mut apart, &[]);
+    let mut shared = inputs.clone();
+    let mut pointers: Vec<*mut u8> = shared.iter_mut().map(|b| b.as_mut_ptr()).collect();
+    for (input, output) in [(0, 7), (2, 8), (3, 9)] {
+        pointers[output] = pointers[input];
+    }
+    // SAFETY: the buffers have the kernel's sizes; inputs and outputs that share one have the same map.
+    unsafe { library.call_raw(0, &pointers, &[]) };
+    assert!(apart[7] == shared[0] && apart[8] == shared[2] && apart[9] == shared[3]);
+}
+
+#[test]
+fn the_same_kernels_give_the_same_bytes() {
+    let kernels: Vec<ir::kernel::Kernel> = (0..5).map(|n| models::softmax(8 + n, 33)).chain([models::gelu(100)]).collect();
+    let named: Vec<(String, &ir::kernel::Kernel)> = kernels.iter().map(|k| (k.symbol(), k)).collect();
+    let compile = || mlir::compile_cpu(&named, mlir::CpuTarget::V3).unwrap();
+    assert!(compile() == compile());
+}
+
+#[test]
+fn no_kernels_give_an_empty_object() {
+    assert!(!mlir::compile_cpu(&[], mlir::CpuTarget::V3).unwrap().is_empty());
+}
+
+#[test]
+fn what_has_no_code_is_an_error_that_names_it() {
+    let mut b = Build::new(&[4], &[]);
+    let x = b.input(ir::DType::F32, &[0]);
+    let y = b.unary(ir::op::UnaryOp::Lgamma, x);
+    b.output(y, &[0]);
+    let error = mlir::compile_cpu(&[("k".to_owned(), &b.0)], mlir::CpuTarget::V3).unwrap_err();
+    assert_eq!(error.to_string(), "kernel `k`, node n1: Lgamma in f32 is not supported on CPUs");
+
+    let mut b = Build::new(&[4], &[]);
+    let x = b.input(ir::DType::F32, &[0]);
+    b.output(x, &[0]);
+    b.0.params[1].output = false;
+    let error = mlir::compile_cpu(&[("k".to_owned(), &b.0)], mlir::CpuTarget::V3).unwrap_err();
+    assert_eq!(error.to_string(), "kernel `k` is invalid: a store to an input");
 }

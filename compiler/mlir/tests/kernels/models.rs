@@ -18,6 +18,19 @@ pub(crate) fn softmax(rows: u64, columns: u64) -> Kernel {
     b.0
 }
 
+/// Softmax over the first dimension of `[rows, columns]`.
+pub(crate) fn column_softmax(rows: u64, columns: u64) -> Kernel {
+    let mut b = Build::new(&[rows, columns], &[0]);
+    let x = b.input(DType::F32, &[0, 1]);
+    let most = b.reduce(Reducer::Max, x);
+    let shifted = b.sub(x, most);
+    let e = b.unary(UnaryOp::Exponential, shifted);
+    let sum = b.reduce(Reducer::Add, e);
+    let y = b.div(e, sum);
+    b.output(y, &[0, 1]);
+    b.0
+}
+
 /// GELU by `tanh` over `elements`.
 pub(crate) fn gelu(elements: u64) -> Kernel {
     let mut b = Build::new(&[elements], &[]);
