@@ -10,6 +10,7 @@ pub mod graph;
 pub mod id;
 pub mod infer;
 pub mod interp;
+pub mod judge;
 pub mod kernel;
 pub mod literal;
 pub mod op;

@@ -56,7 +56,7 @@ pub fn run_spmd(graph: &Graph, mesh: &Mesh, microbatch: u32, inputs: &[Vec<Tenso
     let module = Module::default();
     let machine = Machine { module: &module, precision, mesh: Some(mesh), microbatch };
     if inputs.len() != mesh.devices() as usize {
-        return Err(Diagnostic::input("E0601", format!("inputs of {} devices for a mesh of {}", inputs.len(), mesh.devices())));
+        return Err(Diagnostic::input("E0701", format!("inputs of {} devices for a mesh of {}", inputs.len(), mesh.devices())));
     }
     let lanes = inputs.iter().map(|i| machine.admit(graph, i.clone())).collect::<Result<Vec<_>, _>>()?;
     let devices: Vec<u32> = (0..mesh.devices()).collect();
@@ -75,12 +75,12 @@ impl Machine<'_> {
     /// Checks the inputs against the graph and brings them into this machine's precision.
     fn admit(&self, graph: &Graph, inputs: Vec<Tensor>) -> Result<Vec<Tensor>, Diagnostic> {
         if inputs.len() != graph.inputs.len() {
-            return Err(Diagnostic::input("E0601", format!("{} arguments for `{}`, which takes {}", inputs.len(), graph.name, graph.inputs.len())));
+            return Err(Diagnostic::input("E0701", format!("{} arguments for `{}`, which takes {}", inputs.len(), graph.name, graph.inputs.len())));
         }
         let admit = |(&v, x): (&ValueId, Tensor)| {
             let want = graph.ty(v);
             if x.ty != *want {
-                return Err(Diagnostic::input("E0602", format!("argument {} is {}, not {want}", graph.display_name(v), x.ty)));
+                return Err(Diagnostic::input("E0702", format!("argument {} is {}, not {want}", graph.display_name(v), x.ty)));
             }
             Ok(x.in_precision(self.precision))
         };
@@ -132,7 +132,7 @@ impl Machine<'_> {
                 .outputs
                 .iter()
                 .map(|v| {
-                    lane[v.0 as usize].clone().ok_or_else(|| Diagnostic::outcome("E0603", format!("output {} was never computed", graph.display_name(*v))))
+                    lane[v.0 as usize].clone().ok_or_else(|| Diagnostic::outcome("E0703", format!("output {} was never computed", graph.display_name(*v))))
                 })
                 .collect()
         };
@@ -247,7 +247,7 @@ fn failure(graph: &Graph, op: &Op, reason: String) -> Diagnostic {
     let name = op.results.first().map_or_else(String::new, |&v| format!(" ({})", graph.display_name(v)));
     let kind = format!("{:?}", op.kind);
     let short: String = kind.chars().take_while(|c| c.is_alphanumeric()).collect();
-    let d = Diagnostic::outcome("E0603", format!("the interpreter cannot evaluate {short}{name}: {reason}"));
+    let d = Diagnostic::outcome("E0703", format!("the interpreter cannot evaluate {short}{name}: {reason}"));
     match graph.locs.get(op.loc) {
         Some(l) if l.line > 0 => d.with_note(format!("at line {}, column {}", l.line, l.column)),
         _ => d,

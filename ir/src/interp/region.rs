@@ -60,7 +60,7 @@ impl Machine<'_> {
                 slots[v.0 as usize] = Some(x);
             }
         }
-        region.outputs.iter().map(|v| slots[v.0 as usize].clone().ok_or_else(|| Diagnostic::outcome("E0603", "a region's output was never computed"))).collect()
+        region.outputs.iter().map(|v| slots[v.0 as usize].clone().ok_or_else(|| Diagnostic::outcome("E0703", "a region's output was never computed"))).collect()
     }
 
     fn region<'g>(&self, graph: &Graph, op: &'g Op, index: usize) -> Result<&'g Graph, Diagnostic> {

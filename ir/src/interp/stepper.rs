@@ -26,10 +26,10 @@ impl<'a> Stepper<'a> {
         for &(output, input) in &state {
             let types = (graph.outputs.get(output).map(|&v| graph.ty(v)), graph.inputs.get(input).map(|&v| graph.ty(v)));
             let (Some(from), Some(to)) = types else {
-                return Err(Diagnostic::input("E0604", format!("there is no output {output} or no input {input}")));
+                return Err(Diagnostic::input("E0704", format!("there is no output {output} or no input {input}")));
             };
             if from != to {
-                return Err(Diagnostic::input("E0604", format!("output {output} is {from} and cannot become input {input}, which is {to}")));
+                return Err(Diagnostic::input("E0704", format!("output {output} is {from} and cannot become input {input}, which is {to}")));
             }
         }
         // Held in the precision of the run, so that the state keeps it from step to step.
@@ -38,7 +38,7 @@ impl<'a> Stepper<'a> {
     }
     /// Replaces an input of the next step, such as the batch.
     pub fn set_input(&mut self, index: usize, value: Tensor) -> Result<(), Diagnostic> {
-        let slot = self.inputs.get_mut(index).ok_or_else(|| Diagnostic::input("E0604", format!("there is no input {index}")))?;
+        let slot = self.inputs.get_mut(index).ok_or_else(|| Diagnostic::input("E0704", format!("there is no input {index}")))?;
         *slot = value.in_precision(self.precision);
         Ok(())
     }

@@ -366,6 +366,13 @@ impl Tensor {
         let held = Tensor { ty: self.ty.clone(), buffer }.dense();
         f64::unpack(&held.buffer).expect("invariant: the class was just chosen").to_vec()
     }
+    /// The elements as real numbers: those of a complex tensor are its real and imaginary parts in turn.
+    pub fn components(&self) -> Vec<f64> {
+        match &self.clone().dense().buffer {
+            Buffer::Complex(v) => v.iter().flat_map(|z| [z.re, z.im]).collect(),
+            _ => self.to_f64s(),
+        }
+    }
     /// The elements as `i64`; floats are truncated, `ui64` gives its bits.
     pub fn to_i64s(&self) -> Vec<i64> {
         let held = Tensor { ty: self.ty.clone(), buffer: self.buffer.clone().into_class(Class::Int) }.dense();
