@@ -121,3 +121,43 @@ fn convert(contest: Contest) -> Result<Problem, ContestError> {
     problem.check()?;
     Ok(problem)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const SMALL: &str = r#"{"problem": {"name": "small", "nodes": {"intervals": [[0, 9], [3, 3], [5, 7]],
+        "costs": [[4, 1], [2, 2], [0, 3]], "usages": [[1, 6], [9, 9], [5, 1]]},
+        "edges": {"nodes": [[0, 1], [1, 2], [1, 0]], "costs": [[0, 5, 5, 0], [1, 2, 3, 4], [0, 0, 1000000000000000000, 7]]},
+        "usage_limit": 7}}"#;
+
+    #[test]
+    fn reads_plain_and_gzipped() {
+        let folder = std::env::temp_dir().join(format!("iopddl-{}", std::process::id()));
+        std::fs::create_dir_all(&folder).expect("a folder for the test");
+        let (plain, packed) = (folder.join("small.json"), folder.join("small.json.gz"));
+        std::fs::write(&plain, SMALL).expect("written");
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        std::io::Write::write_all(&mut encoder, SMALL.as_bytes()).expect("packed");
+        std::fs::write(&packed, encoder.finish().expect("packed")).expect("written");
+        let problem = read(&plain).expect("well formed");
+        assert_eq!(problem, read(&packed).expect("well formed"));
+        // Times 0, 5, 7, 9: three moments; the empty interval uses nothing.
+        assert_eq!(problem.limits, vec![7, 7, 7]);
+        assert_eq!(problem.usages.len(), 2);
+        let solved = crate::solve(&problem, &crate::Options::default()).expect("well formed");
+        let solution = solved.solution().expect("feasible");
+        assert_eq!((solution.choice.clone(), solution.objective), (vec![0, 0, 0], 7));
+        std::fs::remove_dir_all(&folder).expect("removed");
+    }
+
+    #[test]
+    fn refuses_lists_that_do_not_fit() {
+        let text = SMALL.replace("\"costs\": [[4, 1], [2, 2], [0, 3]]", "\"costs\": [[4, 1], [2, 2]]");
+        let file: File = serde_json::from_str(&text).expect("JSON");
+        assert!(matches!(convert(file.problem), Err(ContestError::Shape(_))));
+        let text = SMALL.replace("[1, 2, 3, 4]", "[1, 2, 3]");
+        let file: File = serde_json::from_str(&text).expect("JSON");
+        assert!(matches!(convert(file.problem), Err(ContestError::Problem(ProblemError::BadLength { .. }))));
+    }
+}

@@ -373,3 +373,38 @@ fn least_sum(a: &[f64], b: &[f64]) -> f64 {
     }
     m
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::sample::{Sample, choices, model};
+
+    #[test]
+    fn minimum_choice_and_marginals_equal_enumeration() {
+        let mut random = Random::new(3);
+        let shape = Sample { nodes: 6, strategies: 4, pairs: 9, moments: 0, forbidden: 0.15, limit: 1.0 };
+        for _ in 0..300 {
+            let m = model(&mut random, shape);
+            let sizes: Vec<usize> = m.costs.iter().map(Vec::len).collect();
+            let plan = Plan::of(&sizes, &m.pairs, Width { table: 1 << 20, work: 1 << 30 }).expect("six nodes are narrow");
+            let costs: Vec<Vec<f64>> = m.costs.iter().map(|c| c.iter().map(|&x| to_entry(x)).collect()).collect();
+            let mut tables = Tables::default();
+            let least = plan.forward(&costs, &mut tables);
+            let all: Vec<(Vec<u32>, f64)> = choices(&m).into_iter().map(|c| (c.clone(), m.cost(&c).map_or(f64::INFINITY, |x| x as f64))).collect();
+            assert_eq!(least, all.iter().map(|(_, c)| *c).fold(f64::INFINITY, f64::min));
+            if least.is_finite() {
+                let mut choice = vec![0; sizes.len()];
+                plan.backward(&costs, &tables, &mut choice);
+                assert_eq!(m.cost(&choice).map(|c| c as f64), Some(least));
+            }
+            let marginals = plan.marginals(&costs, &tables);
+            for (v, row) in marginals.iter().enumerate() {
+                for (s, &found) in row.iter().enumerate() {
+                    let want = all.iter().filter(|(c, _)| c[v] == s as u32).map(|(_, c)| *c).fold(f64::INFINITY, f64::min);
+                    assert!(found == want || !least.is_finite(), "node {v} strategy {s}: {found} instead of {want}");
+                }
+            }
+        }
+    }
+}

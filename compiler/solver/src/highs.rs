@@ -243,3 +243,29 @@ fn hand_start(handle: &Handle, model: &Model, choice: &[u32], first: &[usize], p
     // SAFETY: `values` has a slot for each column; null pointers give nothing else.
     unsafe { highs_sys::Highs_setSolution(handle.0, values.as_ptr(), null_mut(), null_mut(), null_mut()) };
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::sample::{Sample, model, optimum};
+
+    #[test]
+    fn agrees_with_enumeration() {
+        let mut random = Random::new(9);
+        let shape = Sample { nodes: 5, strategies: 3, pairs: 6, moments: 3, forbidden: 0.15, limit: 0.5 };
+        for round in 0..40 {
+            let m = model(&mut random, shape);
+            let effort = Effort { columns: 1000, nodes: 1000, simplex_iterations: 100_000, seconds: None };
+            let answer = solve(&m, None, effort).expect("small enough");
+            match optimum(&m) {
+                Some(best) => {
+                    let choice = answer.choice.expect("feasible");
+                    assert_eq!(m.cost(&choice).filter(|_| m.excess(&choice) <= 0), Some(best), "round {round}");
+                    assert!(answer.bound.is_some_and(|b| b <= i128::from(best)), "round {round}");
+                }
+                None => assert!(answer.infeasible, "round {round}"),
+            }
+        }
+    }
+}

@@ -322,3 +322,45 @@ pub(crate) fn limits_price(model: &Model, prices: &[i64]) -> i128 {
     let total: i128 = prices.iter().zip(&model.limits).map(|(&p, &l)| i128::from(p) * i128::from(l)).sum();
     (total + (1 << PRICE_BITS) - 1) >> PRICE_BITS
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::sample::{Sample, choices, model, optimum};
+    use crate::state::Network;
+
+    #[test]
+    fn bounds_and_marginals_of_split_relaxations_never_exceed_the_truth() {
+        let mut random = Random::new(11);
+        let shape = Sample { nodes: 6, strategies: 4, pairs: 12, moments: 4, forbidden: 0.1, limit: 0.5 };
+        for round in 0..200 {
+            let m = model(&mut random, shape);
+            let best = optimum(&m);
+            for relaxation in [
+                Relaxation::of(&m, &Network::of(&m), 4.0, &mut random),
+                crate::splitting::Splitter::new(&m, 3.0).run(&m),
+                Relaxation::of(&m, &Network::of(&m), 20.0, &mut random),
+            ] {
+                let mut dual = Dual::new(&m, &relaxation);
+                let target = i128::from(best.unwrap_or(5_000)) + 1;
+                let mut ascent = Ascent::new(Multipliers::zero(&m, &relaxation), 8);
+                let climb = Climb { steps: 60, target, stop: i128::MAX, budget: u64::MAX, halt: &|| false };
+                let bound = dual.climb(&mut ascent, climb, &mut |_| {});
+                let (Some(best), Some(bound)) = (best, bound) else {
+                    assert!(best.is_none(), "round {round}: a feasible model was found forbidden");
+                    continue;
+                };
+                assert!(bound <= i128::from(best), "round {round}: bound {bound} above {best}");
+                dual.evaluate(&ascent.at);
+                let marginals = dual.marginals(&ascent.at);
+                for choice in choices(&m).iter().filter(|c| m.excess(c) <= 0) {
+                    let Some(cost) = m.cost(choice) else { continue };
+                    for (v, &s) in choice.iter().enumerate() {
+                        assert!(marginals[v][s as usize] <= cost as f64, "round {round}: node {v} strategy {s}");
+                    }
+                }
+            }
+        }
+    }
+}

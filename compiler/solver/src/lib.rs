@@ -36,6 +36,8 @@ mod random;
 mod reduce;
 mod region;
 mod relaxation;
+#[cfg(test)]
+mod sample;
 mod solve;
 mod splitting;
 mod state;

@@ -232,3 +232,59 @@ impl Run<'_> {
         worker.barren = if better { 0 } else { patience };
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::random::Random;
+    use crate::sample::{Sample, model, optimum};
+
+    fn check(threads: u32, work: u64, rounds: u32, shape: Sample) {
+        let mut random = Random::new(5);
+        for round in 0..rounds {
+            let m = model(&mut random, shape);
+            let best = optimum(&m);
+            let begin = std::time::Instant::now();
+            let most = 1 << 20;
+            let ended = run(
+                &m,
+                &Setting {
+                    work,
+                    threads,
+                    seed: u64::from(round),
+                    enough: &|cost, bound| i128::from(cost) <= bound,
+                    stop: &|| threads > 1 && begin.elapsed().as_secs() > 20,
+                    found: &|(cost, choice)| {
+                        assert_eq!(m.cost(choice), Some(*cost));
+                        assert!(m.excess(choice) <= 0);
+                    },
+                    raised: &|bound| assert!(best.is_none_or(|b| bound <= i128::from(b)), "bound {bound} above {best:?}"),
+                    start: None,
+                    best: None,
+                    most,
+                    weight: 10.0,
+                    prices: vec![0; m.limits.len()],
+                    level: 0,
+                },
+            );
+            let found = ended.best.as_ref().map(|(c, _)| *c);
+            assert!(found.is_none_or(|f| best.is_some_and(|b| b <= f)), "round {round}: {found:?} is better than {best:?}");
+            let proven = ended.complete || found.is_some_and(|f| ended.bound >= Some(i128::from(f)));
+            if proven || ended.shrunk.is_none() {
+                assert_eq!(found, best, "round {round}");
+            }
+        }
+    }
+
+    const SHAPE: Sample = Sample { nodes: 7, strategies: 4, pairs: 12, moments: 4, forbidden: 0.1, limit: 0.45 };
+
+    #[test]
+    fn taking_turns_ends_at_the_optimum() {
+        check(1, 400_000_000, 60, SHAPE);
+    }
+
+    #[test]
+    fn running_freely_ends_at_the_optimum() {
+        check(2, u64::MAX, 20, SHAPE);
+    }
+}
