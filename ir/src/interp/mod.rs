@@ -253,6 +253,3 @@ fn failure(graph: &Graph, op: &Op, reason: String) -> Diagnostic {
         _ => d,
     }
 }
-
-#[cfg(test)]
-mod tests;

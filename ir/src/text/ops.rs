@@ -321,6 +321,11 @@ impl<'a> Parser<'a> {
                 (vec![types[0].clone(), types[1].clone(), types[1].clone()], vec![types[1].clone()])
             }
             (None, types) if raw.name == "stablehlo.optimization_barrier" => (types.clone(), types),
+            // Stated by its result: the parts are real.
+            (None, types) if raw.name == "stablehlo.complex" && types.len() == 1 => {
+                let part = types[0].as_ref().map(|t| t.with_dtype(if t.dtype == crate::DType::C128 { crate::DType::F64 } else { crate::DType::F32 }));
+                (vec![part; n], types)
+            }
             (None, types) if types.len() == 1 => (vec![types[0].clone(); n], types),
             (None, types) => {
                 let message = format!("`{}` states {} types where one, or `(…) -> …`, is expected", raw.name, types.len());
