@@ -196,7 +196,7 @@ pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<
     if let Some(memory) = memory {
         add_memory(space, &kept, &mut problem, memory);
     }
-    let outcome = solver::solve(&problem, &Options { work: 2_000_000_000, ..Options::default() }).map_err(|e| {
+    let outcome = solver::solve(&problem, &Options { work: 100_000_000, ..Options::default() }).map_err(|e| {
         Diagnostic::outcome("E0509", format!("the sharding problem is not well formed: {e}")).with_help("this is a bug; please report the model")
     })?;
     let solution = match outcome {
