@@ -326,11 +326,16 @@ impl Fusion<'_> {
 }
 
 /// Topological order inside each phase, earliest op first.
+///
+/// Before and after the microbatches, work goes in waves: all collectives that can run, then everything else that can run, and so on, so that gradients
+/// are reduced together.
 fn order(local: &LocalGraph, units: Vec<Unit>, unit_of: &BTreeMap<ValueId, usize>) -> Vec<Unit> {
     let first_op = |u: &Unit| match &u.kind {
         UnitKind::Store(v) => local.graph.def_op(*v).map_or(0, |o| o.0),
         _ => u.ops.iter().map(|o| o.0).max().unwrap_or(0),
     };
+    let collective = |u: &Unit| matches!(&u.kind, UnitKind::Call(op) if local.graph.ops[*op].kind.is_collective());
+    let in_waves = |u: &Unit| matches!(u.phase, Phase::Before | Phase::After);
     let mut blockers = vec![0usize; units.len()];
     let mut dependents: Vec<Vec<usize>> = vec![vec![]; units.len()];
     for (u, unit) in units.iter().enumerate() {
@@ -340,19 +345,25 @@ fn order(local: &LocalGraph, units: Vec<Unit>, unit_of: &BTreeMap<ValueId, usize
             dependents[d].push(u);
         }
     }
-    let mut ready: BTreeSet<(Phase, u32, u32, usize)> = BTreeSet::new();
-    for (u, unit) in units.iter().enumerate() {
-        if blockers[u] == 0 {
-            ready.insert((unit.phase, unit.depth, first_op(unit), u));
-        }
+    let mut ready: BTreeSet<(Phase, u32, u32, u32, usize)> = BTreeSet::new();
+    let mut wave = vec![0u32; units.len()];
+    // Even waves are collectives, odd ones are not.
+    let key = |u: usize, wave: u32| {
+        let w = if in_waves(&units[u]) { wave + (wave + u32::from(!collective(&units[u]))) % 2 } else { 0 };
+        (units[u].phase, units[u].depth, w, first_op(&units[u]), u)
+    };
+    for u in (0..units.len()).filter(|&u| blockers[u] == 0) {
+        ready.insert(key(u, 0));
     }
     let mut sorted = Vec::with_capacity(units.len());
-    while let Some((_, _, _, u)) = ready.pop_first() {
+    while let Some((phase, depth, w, _, u)) = ready.pop_first() {
         sorted.push(u);
         for &d in &dependents[u] {
+            let same = (units[d].phase, units[d].depth) == (phase, depth);
+            wave[d] = wave[d].max(if same { w } else { 0 });
             blockers[d] -= 1;
             if blockers[d] == 0 {
-                ready.insert((units[d].phase, units[d].depth, first_op(&units[d]), d));
+                ready.insert(key(d, wave[d]));
             }
         }
     }

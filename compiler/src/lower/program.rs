@@ -38,6 +38,9 @@ impl KernelTable {
     }
 }
 
+/// A bucket of collectives is at most so many bytes.
+const BUCKET: u64 = 32 << 20;
+
 /// A buffer while its lifetime is being found.
 struct Draft {
     buffer: Buffer,
@@ -329,6 +332,9 @@ impl Lowering<'_> {
             self.push(unit.phase, InstructionKind::MatMul(product.matmul), reads, vec![write], source, flops, bytes);
             return Ok(());
         }
+        if matches!(op.kind, OpKind::AllReduce { .. }) {
+            self.reduce_in_place(op.operands[0], unit.writes[0]);
+        }
         let reads: Vec<BufferId> = op.operands.iter().map(|&v| self.read(v)).collect();
         let writes: Vec<BufferId> = unit.writes.iter().map(|&v| self.written(v, unit.phase)).collect();
         let kind = if op.kind.is_collective() {
@@ -338,8 +344,55 @@ impl Lowering<'_> {
         } else {
             return Err(unsupported(self.local, id).into());
         };
-        self.push(unit.phase, kind, reads, writes, source, Flops(0.0), bytes);
+        let bytes = match &kind {
+            InstructionKind::Collective { kind, .. } => collective_bytes(*kind, self.local, id),
+            _ => bytes,
+        };
+        if !self.join_bucket(unit.phase, &kind, &reads, &writes, bytes) {
+            self.push(unit.phase, kind, reads, writes, source, Flops(0.0), bytes);
+        }
         Ok(())
+    }
+
+    /// Gives an all-reduce its operand's buffer, when nobody else reads the operand and it lives in this phase's turn only.
+    fn reduce_in_place(&mut self, operand: ValueId, result: ValueId) {
+        let base = units::alias_of(self.local, self.classes, operand).unwrap_or(operand);
+        let readers = self.units.iter().filter(|u| u.reads.contains(&base)).count();
+        let Some(&b) = self.buffer_of.get(&base) else { return };
+        let d = &self.buffers[b].buffer;
+        let whole = self.local.graph.ty(base).bytes() == self.local.graph.ty(result).bytes();
+        let is_output = self.local.graph.outputs.iter().any(|&o| self.output_base(o) == base);
+        if readers == 1 && whole && !d.persistent && d.slots == 1 && !is_output && !self.is_total(base) && !self.buffer_of.contains_key(&result) {
+            self.buffer_of.insert(result, b);
+        }
+    }
+
+    /// Joins a collective with the one before it when both are of a kind: one start for several tensors.
+    fn join_bucket(&mut self, phase: Phase, kind: &InstructionKind, reads: &[BufferId], writes: &[BufferId], bytes: Bytes) -> bool {
+        let now = (phase as usize) << 32 | self.phases[phase as usize].len().wrapping_sub(1);
+        let Some(last) = self.phases[phase as usize].last_mut() else { return false };
+        let independent = !last.writes.iter().any(|b| reads.contains(b) || writes.contains(b)) && !last.reads.iter().any(|b| writes.contains(b));
+        let (
+            InstructionKind::Collective { kind: k, axes, reducer, dtype, segments },
+            InstructionKind::Collective { kind: k2, axes: a2, reducer: r2, dtype: t2, segments: s2 },
+        ) = (&mut last.kind, kind)
+        else {
+            return false;
+        };
+        if !independent || k != k2 || axes != a2 || reducer != r2 || dtype != t2 || last.bytes.0 + bytes.0 > BUCKET {
+            return false;
+        }
+        segments.extend(s2.iter().cloned());
+        last.reads.extend(reads);
+        last.writes.extend(writes);
+        last.bytes += bytes;
+        last.seconds = self.cost.seconds(&last.kind, Flops(0.0), last.bytes);
+        for &b in reads.iter().chain(writes) {
+            let d = &mut self.buffers[b];
+            d.first = d.first.min(now);
+            d.last = d.last.max(now);
+        }
+        true
     }
 
     /// Copies new state whose buffer is not the old one's: through temporaries where a state is another's old value.
@@ -485,6 +538,12 @@ fn collective(local: &LocalGraph, id: OpId, reads: &[BufferId], writes: &[Buffer
     };
     let segment = Segment { input: reads[0], output: writes[0], give, take };
     InstructionKind::Collective { kind, axes: axes.clone(), reducer, dtype: input.dtype, segments: vec![segment] }
+}
+
+/// The whole buffer of a device in a collective: what a gather ends with, what the others start from.
+fn collective_bytes(kind: CollectiveKind, local: &LocalGraph, id: OpId) -> Bytes {
+    let op = &local.graph.ops[id];
+    Bytes(local.graph.ty(if kind == CollectiveKind::AllGather { op.results[0] } else { op.operands[0] }).bytes())
 }
 
 /// The same piece, alone in a buffer.
