@@ -1,19 +1,19 @@
 //! Strategies by name: restrictions of the one search.
 //!
 //! `data` cuts the batch and nothing else; `zero1`, `zero2`, `zero3` also cut optimizer state, gradients, and parameters (Rajbhandari et al., 2020);
-//! `tensor` cuts anything but the batch (what comes out is Megatron's, Shoeybi et al., 2019); `auto` restricts nothing. A pipeline's stages take `data`.
-//! A batch dimension is recognised by correspondence: every dimension that the batch dimension of a batch argument corresponds to.
+//! `tensor` cuts anything but the batch, its positions and the residual stream (what comes out is Megatron's, Shoeybi et al., 2019); `auto` restricts nothing. A pipeline's stages take `data`.
+//! Dimensions are recognised by correspondence: those that share a factor of some group are of one class, as the batch dimension of a batch argument and
+//! everything it becomes.
 
 use super::groups::{Choice, Group, Groups};
 use super::problem::{Node, Space};
-use crate::canonical::atoms::Correspondence;
 use crate::step::StepGraph;
 use ir::diagnostic::{Diagnostic, Result, nearest};
 use ir::op::OpKind;
 use ir::plan::Interface;
 use ir::program::BufferKind;
-use ir::{AxisId, Sharding};
-use std::collections::BTreeSet;
+use ir::{AxisId, Sharding, ValueId};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// A named restriction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -23,7 +23,7 @@ pub enum Preset {
     Auto,
     /// Data parallelism: state whole, batch cut.
     Data,
-    /// Tensor parallelism: the batch whole.
+    /// Tensor parallelism inside blocks: batch, positions and residual stream whole.
     Tensor,
     /// Optimizer state cut.
     Zero1,
@@ -79,7 +79,7 @@ pub struct Restriction {
 impl Restriction {
     /// Finds the batch dimensions of a step.
     pub fn new(preset: Preset, step: &StepGraph, groups: &Groups, interface: &Interface) -> Restriction {
-        let mut classes = Correspondence::of(&step.graph);
+        let mut classes = Classes::of(step, groups);
         let mut batch_classes = BTreeSet::new();
         let mut input_batch = vec![None; step.inputs.len()];
         for (i, input) in step.inputs.iter().enumerate() {
@@ -87,7 +87,18 @@ impl Restriction {
                 batch_classes.insert(classes.class(step.graph.inputs[i], *dim as usize));
                 input_batch[i] = Some(*dim as usize);
             }
+            // What the batch and its positions index is not cut by tensor parallelism: that would be sequence parallelism.
+            if preset == Preset::Tensor && input.kind == BufferKind::Data && input_batch[i].is_some() && step.graph.ty(step.graph.inputs[i]).dtype.is_integer()
+            {
+                (0..step.graph.ty(step.graph.inputs[i]).rank()).for_each(|d| {
+                    batch_classes.insert(classes.class(step.graph.inputs[i], d));
+                });
+            }
         }
+        if preset == Preset::Tensor {
+            batch_classes.extend(residual_classes(step, &mut classes));
+        }
+        let batch_classes: BTreeSet<usize> = batch_classes.into_iter().map(|c| classes.root(c)).collect();
         let batch = groups.groups.iter().map(|g| batch_factors(g, &mut classes, &batch_classes)).collect();
         Restriction { preset, batch, input_batch }
     }
@@ -107,7 +118,7 @@ impl Restriction {
         let finest = || space.inputs[i].iter().map(|c| c.axes().len()).max().unwrap_or(0);
         match (self.preset, space.cx.step.inputs[i].kind) {
             (Preset::Auto, _) => true,
-            (Preset::Tensor, BufferKind::Data) => self.input_batch[i].is_none_or(|d| s.dims[d].is_empty()),
+            (Preset::Tensor, BufferKind::Data) => cut == 0,
             (Preset::Tensor, _) => true,
             (_, BufferKind::Data) => match self.input_batch[i] {
                 Some(d) if space.inputs[i].iter().any(|c| c.dims[d].len() == axes) => s.dims[d].len() == axes && cut == axes,
@@ -148,13 +159,81 @@ impl Restriction {
     }
 }
 
+/// More weight matrices than this share the dimension of a residual stream; those of one block (gate, up and down; query, key, value and output) do not.
+const BLOCK_MATRICES: usize = 4;
+
+/// Classes of the dimensions that run through all layers. Megatron keeps them whole: what enters and leaves a block is the same on every device.
+fn residual_classes(step: &StepGraph, classes: &mut Classes) -> Vec<usize> {
+    let mut matrices: BTreeMap<usize, usize> = BTreeMap::new();
+    for (input, &v) in step.inputs.iter().zip(&step.graph.inputs) {
+        let rank = step.graph.ty(v).rank();
+        if input.kind == BufferKind::Parameter && rank >= 2 {
+            let own: BTreeSet<usize> = (0..rank).map(|d| classes.class(v, d)).collect();
+            own.into_iter().for_each(|c| *matrices.entry(c).or_default() += 1);
+        }
+    }
+    matrices.into_iter().filter(|(_, n)| *n > BLOCK_MATRICES).map(|(c, _)| c).collect()
+}
+
 /// Whether some candidate of an accumulation is partial over all axes.
 fn can_be_partial(space: &Space<'_>, g: usize) -> bool {
     space.groups[g].iter().any(|s| s.axes.iter().all(|c| matches!(c, Choice::Partial(..))))
 }
 
+/// Classes of corresponding dimensions: those that share a factor of a group. Constants belong to each group alone and join nothing.
+struct Classes {
+    number: BTreeMap<(ValueId, usize), usize>,
+    parent: Vec<usize>,
+}
+
+impl Classes {
+    fn of(step: &StepGraph, groups: &Groups) -> Classes {
+        let mut classes = Classes { number: BTreeMap::new(), parent: vec![] };
+        for group in &groups.groups {
+            let mut first: BTreeMap<u32, usize> = BTreeMap::new();
+            for access in group.reads.iter().chain(&group.writes) {
+                for (d, f) in access.dims.iter().enumerate() {
+                    let own = classes.class(access.value, d);
+                    if let Some(f) = f {
+                        let other = *first.entry(*f).or_insert(own);
+                        classes.join(own, other);
+                    }
+                }
+            }
+            // A state's new value is laid out as the old one.
+            if let Some(input) = group.output.and_then(|p| step.outputs[p].replaces) {
+                let (old, new) = (step.graph.inputs[input as usize], group.writes[0].value);
+                for d in 0..step.graph.ty(old).rank() {
+                    let (a, b) = (classes.class(old, d), classes.class(new, d));
+                    classes.join(a, b);
+                }
+            }
+        }
+        classes
+    }
+    fn root(&self, mut x: usize) -> usize {
+        while self.parent[x] != x {
+            x = self.parent[x];
+        }
+        x
+    }
+    fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parent[a.max(b)] = a.min(b);
+    }
+    /// The class of a dimension of a value.
+    fn class(&mut self, v: ValueId, dim: usize) -> usize {
+        let next = self.parent.len();
+        let n = *self.number.entry((v, dim)).or_insert(next);
+        if n == next {
+            self.parent.push(n);
+        }
+        self.root(n)
+    }
+}
+
 /// The factors of a group that correspond to a batch dimension.
-fn batch_factors(group: &Group, classes: &mut Correspondence, batch: &BTreeSet<usize>) -> Vec<u32> {
+fn batch_factors(group: &Group, classes: &mut Classes, batch: &BTreeSet<usize>) -> Vec<u32> {
     let mut found = BTreeSet::new();
     for access in group.reads.iter().chain(&group.writes) {
         for (d, f) in access.dims.iter().enumerate() {
