@@ -113,6 +113,14 @@ impl DType {
     pub fn is_unsigned(self) -> bool {
         matches!(self, UI2 | UI4 | UI8 | UI16 | UI32 | UI64)
     }
+    /// The type of a complex type's two parts.
+    pub fn part(self) -> Option<DType> {
+        match self {
+            C64 => Some(F32),
+            C128 => Some(F64),
+            _ => None,
+        }
+    }
     /// Complex.
     pub fn is_complex(self) -> bool {
         matches!(self, C64 | C128)

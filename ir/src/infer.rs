@@ -194,14 +194,6 @@ fn stated_shape(shape: &[u64], r: &TensorType) -> Result<(), Why> {
     Ok(())
 }
 
-fn real_part(t: DType) -> Option<DType> {
-    match t {
-        DType::C64 => Some(DType::F32),
-        DType::C128 => Some(DType::F64),
-        _ => None,
-    }
-}
-
 fn unary(op: UnaryOp, x: &TensorType) -> Result<TensorType, Why> {
     use UnaryOp::*;
     let t = x.dtype;
@@ -217,7 +209,7 @@ fn unary(op: UnaryOp, x: &TensorType) -> Result<TensorType, Why> {
     ensure!(allowed, "{op:?} is not defined on {x}");
     Ok(match op {
         IsFinite => x.with_dtype(DType::I1),
-        Abs | Real | Imag => x.with_dtype(real_part(t).unwrap_or(t)),
+        Abs | Real | Imag => x.with_dtype(t.part().unwrap_or(t)),
         _ => x.clone(),
     })
 }

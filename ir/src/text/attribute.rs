@@ -3,6 +3,7 @@
 use super::dense;
 use super::lexer::{Tok, unescape};
 use super::parser::{Parser, RawType, Step};
+use crate::dtype::TensorType;
 use crate::literal::Literal;
 
 /// An attribute's value.
@@ -23,6 +24,8 @@ pub(super) enum Attr<'a> {
     Product(Vec<Attr<'a>>),
     Dict(Vec<(String, Attr<'a>)>),
     Dense(Literal),
+    /// A constant of a type that is not supported: the type.
+    Untyped(&'a str),
     /// `(…) -> …`: the results.
     Function(Vec<RawType>),
     /// `#stablehlo.gather<offset_dims = [2], …>`: entries, with their key where they have one.
@@ -183,8 +186,8 @@ impl<'a> Parser<'a> {
             "true" => Ok(Attr::Bool(true)),
             "false" => Ok(Attr::Bool(false)),
             "unit" => Ok(Attr::Unit),
-            "dense" => Ok(self.dense()?.map_or(Attr::Raw("dense"), Attr::Dense)),
-            "dense_resource" => Ok(self.dense_resource()?.map_or(Attr::Raw("dense_resource"), Attr::Dense)),
+            "dense" => self.dense(),
+            "dense_resource" => self.dense_resource(),
             "array" if self.is(b'<') => {
                 self.next();
                 self.expect_tok(Tok::Bare, "an element type")?;
@@ -255,14 +258,24 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// What follows `dense`: content, colon, type. Nothing when the type is not supported.
-    pub(super) fn dense(&mut self) -> Step<Option<Literal>> {
+    /// The type of a constant: its text when it is not supported, which only matters where the constant is used.
+    fn constant_type(&mut self) -> Step<Result<TensorType, &'a str>> {
+        let start = self.peek().at.offset;
+        let ty = self.quiet_type()?;
+        Ok(ty.ok_or_else(|| self.lexer.text[start..self.taken()].trim_end()))
+    }
+
+    /// What follows `dense`: content, colon, type.
+    fn dense(&mut self) -> Step<Attr<'a>> {
         let open = self.expect(b'<')?;
         let content = self.dense_content()?;
         self.expect(b':')?;
-        let Some(ty) = self.ty()? else { return Ok(None) };
+        let ty = match self.constant_type()? {
+            Ok(ty) => ty,
+            Err(text) => return Ok(Attr::Untyped(text)),
+        };
         match dense::literal(content, ty) {
-            Ok(l) => Ok(Some(l)),
+            Ok(l) => Ok(Attr::Dense(l)),
             Err(message) => Err(self.report.error_at("E0110", open.at, 1, message)),
         }
     }
@@ -288,19 +301,22 @@ impl<'a> Parser<'a> {
     }
 
     /// What follows `dense_resource`: `<name> : type`, the data being in the file's trailer.
-    pub(super) fn dense_resource(&mut self) -> Step<Option<Literal>> {
+    fn dense_resource(&mut self) -> Step<Attr<'a>> {
         self.expect(b'<')?;
         let key = self.next();
         self.expect(b'>')?;
         self.expect(b':')?;
-        let Some(ty) = self.ty()? else { return Ok(None) };
+        let ty = match self.constant_type()? {
+            Ok(ty) => ty,
+            Err(text) => return Ok(Attr::Untyped(text)),
+        };
         let Some(hex) = self.resources.get(key.text).copied() else {
             let message = format!("the resource `{}` is not in the file's `dialect_resources`", key.text);
             let d = crate::Diagnostic::input("E0110", message).at(self.report.span(key.at, key.length()));
             return Err(self.report.error(d.with_help("print the module without eliding large constants")));
         };
         match dense::resource(hex, ty) {
-            Ok(l) => Ok(Some(l)),
+            Ok(l) => Ok(Attr::Dense(l)),
             Err(message) => Err(self.report.error_at("E0110", key.at, key.length(), message)),
         }
     }

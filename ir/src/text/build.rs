@@ -6,7 +6,7 @@
 use super::attribute::Attr;
 use super::lexer::At;
 use super::names;
-use super::ops::RawOp;
+use super::ops::{RawOp, is_terminator};
 use super::parser::{CallSite, Parser, Pin, Step};
 use super::report::Reported;
 use super::scope::{Region, plain_name};
@@ -48,7 +48,7 @@ const ANNOTATIONS: &[&str] = &["Sharding", "annotate_device_placement", "LayoutC
 impl<'a> Parser<'a> {
     /// Adds what `raw` means to the graph and names its results.
     pub(super) fn build(&mut self, mut raw: RawOp<'a>) -> Step<()> {
-        if matches!(raw.name, "func.return" | "stablehlo.return" | "sdy.return") {
+        if is_terminator(raw.name) {
             return self.terminate(raw);
         }
         if self.scope().terminated {
@@ -56,6 +56,9 @@ impl<'a> Parser<'a> {
         }
         if raw.name == "stablehlo.constant" || raw.name == "chlo.constant" {
             return self.constant(raw);
+        }
+        if raw.name == "stablehlo.custom_call" {
+            self.refuse_manual_sharding(&raw)?;
         }
         let poisoned = raw.regions.iter().any(|r| r.poisoned);
         let Some((operands, types)) = self.types_of(&mut raw)? else {
@@ -98,8 +101,10 @@ impl<'a> Parser<'a> {
     fn constant(&mut self, mut raw: RawOp<'a>) -> Step<()> {
         let literal = match raw.take(&["value"]) {
             Some(Attr::Dense(l)) => l,
-            // Its type is not supported, which has been reported.
-            Some(Attr::Raw("dense" | "dense_resource")) => return self.define_results(&raw, None),
+            Some(Attr::Untyped(text)) => {
+                self.report_type(text, raw.at);
+                return self.define_results(&raw, None);
+            }
             _ => return Err(self.attribute_error(&raw, "its value is not a `dense` constant")),
         };
         if let Some(stated) = raw.signature.take().and_then(|s| s.right).and_then(|mut r| r.pop().flatten()) {
@@ -349,14 +354,22 @@ impl<'a> Parser<'a> {
             }
             return self.identity(raw, operands);
         }
-        if target.starts_with("SPMD") {
-            let message = format!("the custom call @{target} is not supported");
-            let help = "the step is already partitioned by hand (`shard_map`): lower it without".to_string();
-            return Err(self.report.unknown("E0102", &target, raw.at, || (message, Some(help))));
-        }
-        let skip = |name: &str| name == "call_target_name";
+        let skip = |name: &str| name == "call_target_name" || name.starts_with("sdy.");
         let attributes = raw.texts.iter().filter(|(n, _)| !skip(n)).map(|(_, text)| *text).collect::<Vec<_>>().join(", ");
         self.emit(raw, OpKind::CustomCall { target, attributes }, operands, types, Vec::new())
+    }
+
+    /// Reports a custom call that belongs to a step partitioned by hand.
+    fn refuse_manual_sharding(&mut self, raw: &RawOp<'a>) -> Step<()> {
+        let named = raw.attributes.iter().find(|(n, _)| n == "call_target_name").map(|(_, a)| a).or(raw.positional.last());
+        match named {
+            Some(Attr::Symbol(target) | Attr::Str(target)) if target.starts_with("SPMD") => {
+                let message = format!("the custom call @{target} is not supported");
+                let help = "the step is already partitioned by hand (`shard_map`): lower it without".to_string();
+                Err(self.report.unknown("E0102", target, raw.at, || (message, Some(help))))
+            }
+            _ => Ok(()),
+        }
     }
 
     fn build_is_infinite(&mut self, raw: &RawOp<'a>, operands: &[ValueId], types: Vec<TensorType>) -> Step<Vec<ValueId>> {

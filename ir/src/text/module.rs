@@ -256,7 +256,7 @@ impl<'a> Parser<'a> {
     fn close_function(&mut self, at: At, length: u32, inputs: Vec<Vec<(String, Attr<'a>)>>, outputs: Vec<Output<'a>>) -> Step<()> {
         let scope = self.scopes.pop().expect("invariant: the function's scope is open");
         let mut graph = scope.graph;
-        if !scope.terminated {
+        if !scope.terminated && !scope.poisoned {
             return Err(self.report.error_at("E0101", at, length, format!("the function @{} does not return", graph.name)));
         }
         if self.module.functions.iter().any(|f| f.name == graph.name) {
@@ -329,7 +329,8 @@ impl<'a> Parser<'a> {
                         break;
                     }
                 }
-                (Some(close), None, ..) if close.text == "]" && axes.is_empty() => break,
+                // A mesh of one device; which one is not looked at.
+                (Some(close), ..) if close.text == "]" && axes.is_empty() => break,
                 _ => sound = false,
             }
         }

@@ -203,6 +203,7 @@ const UNSUPPORTED: &[(&str, &str)] = &[
     ("stablehlo.unary_einsum", "use `dot_general`"),
     ("stablehlo.torch_index_select", "use `gather`"),
     ("chlo.ragged_dot", "use `dot_general`"),
+    ("chlo.mulhi", "widen the operands, multiply and shift"),
     ("chlo.bessel_i1e", "this special function is not supported"),
     ("chlo.polygamma", "this special function is not supported"),
     ("chlo.zeta", "this special function is not supported"),

@@ -47,6 +47,11 @@ pub(super) struct RawOp<'a> {
     pub(super) location: Option<Arc<str>>,
 }
 
+/// Whether an op of that name ends a region.
+pub(super) fn is_terminator(name: &str) -> bool {
+    matches!(name, "func.return" | "stablehlo.return" | "sdy.return")
+}
+
 impl<'a> RawOp<'a> {
     /// Takes the attribute that has one of these names.
     pub(super) fn take(&mut self, names: &[&str]) -> Option<Attr<'a>> {
@@ -145,7 +150,7 @@ impl<'a> Parser<'a> {
                 Tok::Punct(b'}') if depth == 0 => return,
                 Tok::Punct(b'(' | b'[' | b'{') => depth += 1,
                 Tok::Punct(b')' | b']' | b'}') => depth = depth.saturating_sub(1),
-                Tok::Percent | Tok::Bare | Tok::Str if depth == 0 && new_line && t.text != "reducer" && t.text != "cond" => return,
+                Tok::Percent | Tok::Bare | Tok::Str | Tok::Caret if depth == 0 && new_line && t.text != "reducer" && t.text != "cond" => return,
                 _ => {}
             }
             self.next();
@@ -171,10 +176,19 @@ impl<'a> Parser<'a> {
         if let Some(missing) = names::missing(name) {
             return Err(self.report.unknown("E0102", name, t.at, || missing));
         }
+        let done = self.rest_of_op(start, t.at, name, generic, names);
+        if done.is_err() && is_terminator(name) {
+            self.scope().terminated = true;
+        }
+        done
+    }
+
+    /// What follows an op's name, and what it adds to the graph.
+    fn rest_of_op(&mut self, start: At, at: At, name: &'a str, generic: bool, names: &[ResultName<'a>]) -> Step<()> {
         let mut raw = RawOp {
             name,
             start,
-            at: t.at,
+            at,
             results: names.to_vec(),
             operands: Vec::new(),
             attributes: Vec::new(),
@@ -319,6 +333,11 @@ impl<'a> Parser<'a> {
             (None, types) if n == 0 => (Vec::new(), types),
             (None, types) if raw.name == "stablehlo.select" && types.len() == 2 && n == 3 => {
                 (vec![types[0].clone(), types[1].clone(), types[1].clone()], vec![types[1].clone()])
+            }
+            (None, types) if raw.name == "stablehlo.complex" && types.len() == 1 => {
+                // The short form states the result.
+                let part = types[0].as_ref().and_then(|t| Some(t.with_dtype(t.dtype.part()?)));
+                (vec![part; n], types)
             }
             (None, types) if raw.name == "stablehlo.optimization_barrier" => (types.clone(), types),
             // Stated by its result: the parts are real.

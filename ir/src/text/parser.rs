@@ -174,7 +174,8 @@ impl<'a> Parser<'a> {
     /// Reports that the next token is not what the grammar wants here.
     pub(super) fn unexpected(&mut self, wanted: &str) -> Reported {
         let t = self.peek();
-        if t.tok == Tok::Eof {
+        let open_string = t.tok == Tok::Bad && t.text == "\"";
+        if t.tok == Tok::Eof || open_string && !self.lexer.text[t.at.offset..].trim_end().contains('\n') {
             let d = Diagnostic::input("E0115", format!("the file ends where {wanted} is expected"))
                 .at(self.report.span(t.at, 1))
                 .with_help("the file was probably cut short: export it again");
@@ -182,8 +183,9 @@ impl<'a> Parser<'a> {
             self.report.fatal = true;
             return r;
         }
-        let shown: String = t.text.chars().take(40).collect();
-        self.report.error_at("E0101", t.at, t.length(), format!("expected {wanted}, found `{shown}`"))
+        let shown: String = t.text.chars().take(40).flat_map(char::escape_debug).collect();
+        let found = if open_string { "a string that does not end on its line".to_string() } else { format!("`{shown}`") };
+        self.report.error_at("E0101", t.at, t.length(), format!("expected {wanted}, found {found}"))
     }
 
     /// Runs a step one level deeper.
@@ -243,8 +245,19 @@ impl<'a> Parser<'a> {
         }
     }
 
-    /// A tensor type.
+    /// A tensor type; one that is not supported is reported.
     pub(super) fn ty(&mut self) -> Step<RawType> {
+        let start = self.peek().at;
+        match self.quiet_type()? {
+            Some(ty) => Ok(Some(ty)),
+            // The name of the type was cut.
+            None if self.peek().tok == Tok::Eof => Err(self.unexpected("the rest of a type")),
+            None => Ok(self.unknown_type(start)),
+        }
+    }
+
+    /// A tensor type, or nothing for another type.
+    pub(super) fn quiet_type(&mut self) -> Step<RawType> {
         let t = self.peek();
         match t.tok {
             Tok::Bare if t.text == "tensor" => {
@@ -261,7 +274,7 @@ impl<'a> Parser<'a> {
                 if self.eat(b'<') {
                     self.skip_balanced(b'>')?;
                 }
-                Ok(self.unknown_type(t.at))
+                Ok(None)
             }
             _ => Err(self.unexpected("a type")),
         }
@@ -269,15 +282,20 @@ impl<'a> Parser<'a> {
 
     /// Reports the type that starts at `start` and has just been read.
     fn unknown_type(&mut self, start: At) -> RawType {
-        let end = self.taken();
-        let text: String = self.lexer.text[start.offset..end].trim_end().chars().take(120).collect();
+        let text = self.lexer.text[start.offset..self.taken()].trim_end();
+        self.report_type(text, start);
+        None
+    }
+
+    /// Reports that a type is not supported.
+    pub(super) fn report_type(&mut self, text: &str, at: At) {
+        let text: String = text.chars().take(120).collect();
         let help = if text.contains('?') {
             "shapes must be static: lower the step with concrete shapes"
         } else {
             "only ranked tensors of i1 to i64, ui2 to ui64, f8 kinds, bf16, f16, f32, f64 and complex numbers are supported"
         };
-        self.report.unknown("E0103", &text, start, || (format!("the type `{text}` is not supported"), Some(help.to_string())));
-        None
+        self.report.unknown("E0103", &text, at, || (format!("the type `{text}` is not supported"), Some(help.to_string())));
     }
 
     fn tensor_body(&mut self, start: At) -> Step<RawType> {
@@ -313,7 +331,7 @@ impl<'a> Parser<'a> {
         };
         let Some(dtype) = dtype.filter(|_| self.is(b'>')) else {
             self.skip_balanced(b'>')?;
-            return Ok(self.unknown_type(start));
+            return Ok(None);
         };
         self.next();
         let elements = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.max(1)));

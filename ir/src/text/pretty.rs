@@ -4,7 +4,7 @@
 //! Constants, slices, reductions and loops have a syntax of their own.
 
 use super::attribute::Attr;
-use super::lexer::Tok;
+use super::lexer::{Tok, unescape};
 use super::ops::{Argument, RawOp};
 use super::parser::{Parser, Signature, Step};
 
@@ -75,7 +75,15 @@ impl<'a> Parser<'a> {
 
     /// A value after `=` in a pretty form, where a colon begins the op's types.
     fn value(&mut self) -> Step<Attr<'a>> {
-        if matches!(self.peek().tok, Tok::Int | Tok::Float | Tok::Punct(b'-')) { self.number() } else { self.attribute() }
+        let t = self.peek();
+        match t.tok {
+            Tok::Int | Tok::Float | Tok::Punct(b'-') => self.number(),
+            Tok::Str => {
+                self.next();
+                Ok(Attr::Str(unescape(t.text)))
+            }
+            _ => self.attribute(),
+        }
     }
 
     /// Operands and attributes up to a closing parenthesis.

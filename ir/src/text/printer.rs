@@ -174,27 +174,32 @@ impl Printer {
         self.forget(&mine);
     }
 
-    /// Names an op's results; the text before `=`.
+    /// Names an op's results; the text before `=`. Results named `%6#0`, `%6#1`, … are written `%6:2`.
     fn results(&mut self, g: &Graph, op: &Op, names: &mut Names, mine: &mut Vec<String>) -> String {
-        let n = op.results.len();
-        if n == 0 {
-            return String::new();
-        }
-        let base = g.values[op.results[0]].name.strip_suffix("#0").and_then(|b| b.strip_prefix('%')).map(str::to_string);
-        if let Some(base) = base.filter(|b| n > 1 && is_identifier(b) && !self.used.contains(b)) {
-            if op.results.iter().enumerate().all(|(i, v)| *g.values[*v].name == format!("%{base}#{i}")) {
-                for (i, &v) in op.results.iter().enumerate() {
-                    names[v] = format!("%{base}#{i}");
+        let mut parts = Vec::new();
+        let mut i = 0;
+        while i < op.results.len() {
+            let v = op.results[i];
+            let base = g.values[v].name.strip_suffix("#0").and_then(|b| b.strip_prefix('%')).filter(|b| is_identifier(b) && !self.used.contains(*b));
+            let run = base.map_or(0, |b| op.results[i..].iter().enumerate().take_while(|(k, v)| *g.values[**v].name == format!("%{b}#{k}")).count());
+            match base {
+                Some(base) if run > 1 => {
+                    for k in 0..run {
+                        names[op.results[i + k]] = format!("%{base}#{k}");
+                    }
+                    self.used.insert(base.to_string());
+                    mine.push(base.to_string());
+                    parts.push(format!("%{base}:{run}"));
+                    i += run;
                 }
-                self.used.insert(base.clone());
-                mine.push(base.clone());
-                return format!("%{base}:{n} = ");
+                _ => {
+                    names[v] = self.fresh(&g.values[v].name, v, mine);
+                    parts.push(names[v].clone());
+                    i += 1;
+                }
             }
         }
-        for &v in &op.results {
-            names[v] = self.fresh(&g.values[v].name, v, mine);
-        }
-        format!("{} = ", list(op.results.iter().map(|v| &names[*v])))
+        if parts.is_empty() { String::new() } else { format!("{} = ", list(parts)) }
     }
 
     fn op(&mut self, g: &Graph, op: &Op, names: &mut Names, depth: usize, mine: &mut Vec<String>) {

@@ -1,0 +1,16 @@
+#loc = loc(unknown)
+#loc1 = loc("params['w']")
+module @m attributes {mhlo.num_partitions = 1 : i32} {
+  func.func public @main(%arg0: tensor<4xf32> loc("params['w']"), %arg1: tensor<4xf32> {jax.buffer_donor = true} loc(#loc1)) -> (tensor<4xf32> {jax.result_info = "out['a b']"}) {
+    %0 = stablehlo.add %arg0, %arg1 : tensor<4xf32> loc(#loc12)
+    %1 = stablehlo.tanh %0 : tensor<4xf32> loc("jit(step)/jit(main)/attn/tanh"(callsite("step"("/home/me/model.py":88:12 to :40) at "main.py":3:0)))
+    %2 = stablehlo.negate %1 : tensor<4xf32> loc(fused<{tag = "x"}>[#loc12, "other"])
+    %3 = stablehlo.sine %2 : tensor<4xf32> loc(#cycle)
+    return %3 : tensor<4xf32> loc(#loc)
+  } loc(#loc)
+} loc(#loc)
+#loc10 = loc("model.py":7:4)
+#loc11 = loc("layer"(#loc10))
+#loc12 = loc("jit(step)/mul"(#loc11))
+#cycle = loc("a"(#cycle2))
+#cycle2 = loc("b"(#cycle))
