@@ -333,3 +333,6 @@ fn within_one_microbatch(graph: &Graph, analysis: &mut Analysis) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;
