@@ -153,6 +153,11 @@ impl<'a, 'r> Bounder<'a, 'r> {
                 }
             }
         });
+        if climbed.is_some() && !current.relaxation.split.is_empty() {
+            if let Some(decoded) = dual.decode(&current.ascent.at, votes.last()) {
+                votes.push(decoded);
+            }
+        }
         self.work += dual.work;
         let lift = |choice: &[u32]| current.open.chain.iter().rev().fold(choice.to_vec(), |c, r| r.lift(&c));
         {
@@ -166,8 +171,10 @@ impl<'a, 'r> Bounder<'a, 'r> {
             let extra = shared.votes.len().saturating_sub(VOTES);
             shared.votes.drain(..extra);
         }
-        if let Some((cost, choice)) = offers.pop() {
-            self.run.offer((cost, lift(&choice)));
+        for choice in votes.last().iter().chain(offers.last().map(|(_, c)| c).iter()) {
+            if let Some(cost) = model.cost(choice).filter(|_| model.excess(choice) <= 0) {
+                self.run.offer((cost, lift(choice)));
+            }
         }
         climbed
     }

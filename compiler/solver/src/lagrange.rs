@@ -13,6 +13,9 @@ use crate::relaxation::Relaxation;
 /// Fraction bits of a price.
 const PRICE_BITS: u32 = 20;
 
+/// No single penalty or multiplier is larger, so that sums stay exact; less of a penalty is still a bound.
+const CAP: f64 = (1u64 << 45) as f64;
+
 /// All multipliers of a relaxation.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Multipliers {
@@ -126,6 +129,21 @@ impl<'m> Dual<'m> {
         relaxed.excess = self.excess();
         relaxed.bound = Some(least as i128 - limits_price(self.model, &at.prices));
         relaxed
+    }
+
+    /// The best choice at these multipliers with the split nodes as in `vote`, if their values go together.
+    pub(crate) fn decode(&mut self, at: &Multipliers, vote: Option<&Vec<u32>>) -> Option<Vec<u32>> {
+        let vote = vote?;
+        let kept: Vec<Vec<f64>> = self.relaxation.split.iter().map(|&v| self.domain[v as usize].clone()).collect();
+        for &v in &self.relaxation.split {
+            let s = vote[v as usize] as usize;
+            self.domain[v as usize].iter_mut().enumerate().filter(|(k, _)| *k != s).for_each(|(_, c)| *c = f64::INFINITY);
+        }
+        let relaxed = self.evaluate(at);
+        for (&v, own) in self.relaxation.split.iter().zip(kept) {
+            self.domain[v as usize] = own;
+        }
+        relaxed.bound.map(|_| relaxed.choice)
     }
 
     /// Whether the copies of a node took different strategies in the last evaluation.
@@ -288,6 +306,7 @@ impl Direction {
                 let mut rest = 0.0;
                 for (to, d) in copies.iter_mut().zip(directions).skip(1) {
                     let more = (scale * d[s]).round();
+                    let more = if (to[s] + more).abs() > CAP { 0.0 } else { more };
                     to[s] += more;
                     rest += more;
                 }
@@ -311,7 +330,7 @@ pub(crate) fn add_prices(model: &Model, prices: &[i64], costs: &mut [Vec<f64>]) 
         let price = (sums[row.hi as usize] - sums[row.lo as usize]) as f64 * unit * (1.0 - 8.0 * f64::EPSILON);
         if price > 0.0 {
             for (c, &u) in costs[row.node as usize].iter_mut().zip(&row.usage) {
-                *c += (price * u as f64).floor();
+                *c += (price * u as f64).floor().min(CAP);
             }
         }
     }

@@ -12,6 +12,9 @@ use crate::reduce::{DOMINANCE_OFTEN, reduce};
 use crate::relaxation::Relaxation;
 use crate::state::State;
 
+/// The most a usage above its limit costs, so that sums stay exact.
+const PENALTY: f64 = (1u64 << 45) as f64;
+
 /// How hard one neighbourhood is searched.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Effort {
@@ -81,7 +84,7 @@ pub(crate) fn part(state: &State, free: &[u32], number: &mut [u32], weight: f64)
             let price = over[row.hi as usize] - over[row.lo as usize];
             if price > 0.0 {
                 for (c, &u) in costs[row.node as usize].iter_mut().zip(&row.usage) {
-                    *c = add(*c, (price * u as f64) as i64);
+                    *c = add(*c, (price * u as f64).min(PENALTY) as i64);
                 }
             }
         }

@@ -208,15 +208,18 @@ impl Run<'_> {
                 worker.barren = barren;
             }
         }
-        if worker.barren < patience {
+        // Now and then what the relaxation proposes, even while deepening still pays.
+        let elsewhere = vote.is_some() && worker.chance(0.15);
+        if worker.barren < patience && !elsewhere {
             worker.hard(&prices, budget, patience, &stop);
             if let Some(found) = worker.feasible() {
                 self.offer(found);
             }
             return;
         }
+        let barren = worker.barren;
         let start = match (vote, &best) {
-            (Some(vote), _) if worker.chance(0.5) || best.is_none() => vote,
+            (Some(vote), _) if elsewhere || worker.chance(0.5) || best.is_none() => vote,
             (_, Some((_, choice))) => {
                 worker.restart(choice);
                 worker.kicked()
@@ -224,12 +227,12 @@ impl Run<'_> {
             _ => worker.kicked(),
         };
         let before = best.as_ref().map(|(c, _)| *c);
-        let found = worker.explore(&start, &prices, budget, &stop);
+        let found = worker.explore(&start, &prices, 2 * budget, &stop);
         let better = found.as_ref().is_some_and(|(c, _)| before.is_none_or(|b| *c < b));
         if let Some(found) = found {
             self.offer(found);
         }
-        worker.barren = if better { 0 } else { patience };
+        worker.barren = if better { 0 } else { barren };
     }
 }
 

@@ -23,11 +23,16 @@ impl Regions {
         Regions { local: vec![u32::MAX; sizes.len()], log: sizes.iter().map(|&s| (s as f64).log2()).collect() }
     }
 
-    /// Up to `count` nodes around `start`, nearest first, ties at random.
-    pub(crate) fn around(&mut self, network: &Network, start: u32, count: usize, random: &mut Random) -> Vec<u32> {
-        let mut out = vec![start];
-        self.local[start as usize] = 0;
-        let mut frontier: Vec<u32> = vec![start];
+    /// Up to `count` nodes around the seeds, nearest first, ties at random.
+    pub(crate) fn around(&mut self, network: &Network, seeds: &[u32], count: usize, random: &mut Random) -> Vec<u32> {
+        let mut out: Vec<u32> = Vec::with_capacity(count);
+        for &v in seeds {
+            if self.local[v as usize] == u32::MAX {
+                self.local[v as usize] = 0;
+                out.push(v);
+            }
+        }
+        let mut frontier = out.clone();
         while !frontier.is_empty() && out.len() < count {
             let mut next = Vec::new();
             for &v in &frontier {

@@ -27,7 +27,8 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Outcome, ProblemErr
         Verdict::Infeasible => Outcome::Infeasible(infeasible::explain(problem, options)),
         Verdict::Open => {
             let inner = Options { work: options.work / 8, ..options.clone() };
-            let (nearest, excess) = infeasible::nearest(problem, &inner);
+            let late = options.deadline.is_some_and(|d| Instant::now() >= d);
+            let (nearest, excess) = if late { (Vec::new(), None) } else { infeasible::nearest(problem, &inner) };
             Outcome::Unknown { bound: found.bound, nearest, excess, stats: found.stats }
         }
         Verdict::Feasible => Outcome::Solved(found.solution(options)),

@@ -132,6 +132,16 @@ impl<'m> State<'m> {
         }
     }
 
+    /// The node's own cost and that of its pairs at present.
+    pub(crate) fn cost_of(&self, node: usize) -> i64 {
+        let s = self.choice[node] as usize;
+        let mut total = self.model.costs[node][s];
+        for (other, matrix) in &self.network.near[node] {
+            total = add(total, matrix[s * self.model.size(*other as usize) + self.choice[*other as usize] as usize]);
+        }
+        total
+    }
+
     /// The change of the total excess if the node took `s`. Its rows are disjoint.
     pub(crate) fn excess_change(&self, node: usize, s: usize) -> i64 {
         let now = self.choice[node] as usize;

@@ -91,14 +91,43 @@ impl<'m> Worker<'m> {
         (0, 0)
     }
 
+    /// Nodes near each other: around one that costs much, around those that share a scarce moment, or around any.
     fn region(&mut self, r: usize) -> Vec<u32> {
         let nodes = self.number.len();
         let count = REGIONS[r] / 2 + self.random.below(REGIONS[r]);
         if count >= nodes {
             return (0..nodes as u32).collect();
         }
-        let start = self.random.below(nodes) as u32;
-        self.regions.around(self.state.network, start, count, &mut self.random)
+        let seeds = match self.random.unit() {
+            x if x < 0.3 => self.scarce(count / 3 + 1),
+            x if x < 0.6 => vec![self.costly()],
+            _ => vec![self.random.below(nodes) as u32],
+        };
+        self.regions.around(self.state.network, &seeds, count, &mut self.random)
+    }
+
+    /// Of a few random nodes the one with the largest costs at present.
+    fn costly(&mut self) -> u32 {
+        let draws: Vec<usize> = (0..8).map(|_| self.random.below(self.number.len())).collect();
+        draws.into_iter().max_by_key(|&v| self.state.cost_of(v)).unwrap_or(0) as u32
+    }
+
+    /// Nodes that use something at a moment with little slack.
+    fn scarce(&mut self, count: usize) -> Vec<u32> {
+        let model = self.state.model;
+        if model.limits.is_empty() {
+            return vec![self.random.below(self.number.len()) as u32];
+        }
+        let draws: Vec<usize> = (0..16).map(|_| self.random.below(model.limits.len())).collect();
+        let moment = draws.into_iter().min_by_key(|&t| self.state.slack.at(t)).unwrap_or(0) as u32;
+        let mut users: Vec<u32> = model.rows.iter().filter(|row| row.lo <= moment && moment < row.hi).map(|row| row.node).collect();
+        users.dedup();
+        for k in 0..users.len().min(count) {
+            let other = k + self.random.below(users.len() - k);
+            users.swap(k, other);
+        }
+        users.truncate(count.max(1));
+        if users.is_empty() { vec![self.random.below(self.number.len()) as u32] } else { users }
     }
 
     fn free(&mut self, b: usize, r: usize) -> Vec<u32> {
@@ -129,7 +158,7 @@ impl<'m> Worker<'m> {
                 self.moves += 1;
                 self.barren = 0;
             } else if infeasible && self.barren % 12 == 11 {
-                self.weight *= 2.0;
+                self.weight = (2.0 * self.weight).min(1e12);
             }
             let merit = &mut self.merit[b][r];
             *merit = 0.9 * *merit + 0.1 * gain / cost as f64;
@@ -186,7 +215,7 @@ impl<'m> Worker<'m> {
             self.descend(true);
         }
         let left = budget.saturating_sub(self.work - spent);
-        self.hard(prices, left, 25, stop);
+        self.hard(prices, left, 25 + self.number.len() as u32 / 40, stop);
         self.feasible()
     }
 
