@@ -3,6 +3,7 @@
 //! Everything here is data with a text or file form; nothing here does I/O or decides anything.
 //! `compiler` turns a [`graph::Graph`] into a [`plan::Plan`]; `runtime` executes it; `viz` shows it.
 
+pub mod arguments;
 pub mod diagnostic;
 pub mod dtype;
 pub mod float8;

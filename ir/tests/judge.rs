@@ -2,6 +2,8 @@
 //!
 //! The order is changed by permuting the batch, of which every case takes the mean: the mathematics stays and every sum is rounded differently.
 
+#![allow(clippy::print_stderr, reason = "what was computed, for those who ask with --nocapture")]
+
 mod case;
 
 use case::Case;

@@ -2,6 +2,8 @@
 //!
 //! Two steps are run, or all eight with `SHARDWRIGHT_SLOW=1`.
 
+#![allow(clippy::print_stderr, reason = "what was computed, for those who ask with --nocapture")]
+
 mod case;
 
 use case::Case;

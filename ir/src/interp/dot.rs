@@ -133,6 +133,8 @@ mod tests {
     use super::*;
     use crate::dtype::DType;
     use crate::op::Window;
+    use proptest::collection::vec;
+    use proptest::prelude::*;
 
     /// Numbers that are small multiples of a power of two, so that products and sums are exact and repeat.
     fn sample(shape: &[u64], seed: u64) -> Tensor {
@@ -321,5 +323,89 @@ mod tests {
             batch_groups: 1,
         };
         check(&[3, 4], &[4, 5], &[3, 5], &c);
+    }
+
+    /// A dimension order and which of them are batching, contracted and free.
+    fn dimensions(batch: &[u64], contract: &[u64], free: &[u64], order: u64) -> (Vec<u64>, Vec<usize>, Vec<usize>) {
+        let mut tagged: Vec<(u64, usize)> = [batch, contract, free].concat().into_iter().zip(0..).collect();
+        let n = tagged.len();
+        let mut state = order;
+        for i in (1..n).rev() {
+            tagged.swap(i, (state % (i as u64 + 1)) as usize);
+            state /= i as u64 + 1;
+        }
+        let find = |tag: usize| tagged.iter().position(|t| t.1 == tag).unwrap();
+        let shape = tagged.iter().map(|t| t.0).collect();
+        (shape, (0..batch.len()).map(find).collect(), (batch.len()..batch.len() + contract.len()).map(find).collect())
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 60, failure_persistence: None, ..ProptestConfig::default() })]
+
+        #[test]
+        fn any_product_has_the_bits_of_the_naive_one(
+            batch in vec(1u64..4, 0..3),
+            contract in vec(0u64..40, 0..3),
+            left in vec(1u64..20, 0..3),
+            right in vec(1u64..20, 0..3),
+            orders in (any::<u64>(), any::<u64>()),
+        ) {
+            let (lhs, lhs_batch, lhs_contract) = dimensions(&batch, &contract, &left, orders.0);
+            let (rhs, rhs_batch, rhs_contract) = dimensions(&batch, &contract, &right, orders.1);
+            let dims = DotDims { lhs_batch, rhs_batch, lhs_contract, rhs_contract };
+            let (a, b) = (sample(&lhs, 5), sample(&rhs, 6));
+            let (l, r) = dot_offsets(&lhs, &rhs, &dims);
+            let shape = [l.batch.len() as u64, l.free.len() as u64, r.free.len() as u64];
+            let (x, y) = (f32::unpack(&a.buffer).unwrap(), f32::unpack(&b.buffer).unwrap());
+            let want = Tensor::new(ty(&shape), f32::pack(naive(x, &l, y, &r)));
+            let double = |t: &Tensor| t.to_f64s();
+            let want_f64 = naive(&double(&a), &l, &double(&b), &r);
+            let f64_ty = TensorType::new(DType::F64, shape);
+            let exact = dot(a.clone(), b.clone(), &dims, f64_ty, Class::F64);
+            prop_assert_eq!(bits(&dot(a, b, &dims, ty(&shape), Class::F32)), bits(&want));
+            prop_assert_eq!(exact.to_f64s(), want_f64);
+        }
+
+        #[test]
+        fn any_convolution_agrees_with_the_definition(
+            sizes in (1u64..4, 1u64..7, 1u64..7),
+            taps in (1u64..4, 1u64..4),
+            features in (1u64..4, 1u64..4, 1u64..3),
+            steps in ((1u64..3, 1u64..3), (1u64..3, 1u64..3), (1u64..3, 1u64..3)),
+            pads in ((-1i64..3, -1i64..3), (-1i64..3, -1i64..3)),
+            reversal in (any::<bool>(), any::<bool>()),
+            groups_of_batch in any::<bool>(),
+        ) {
+            let (batch, inputs, outputs, groups) = (sizes.0, features.0, features.1, features.2);
+            let ((s0, s1), (b0, b1), (w0, w1)) = steps;
+            let extent = |n: u64, base: u64, pad: (i64, i64), tap: u64, dilation: u64, stride: u64| {
+                let span = ((n - 1) * base + 1) as i64 + pad.0 + pad.1 - ((tap - 1) * dilation + 1) as i64;
+                if span < 0 { 0 } else { span as u64 / stride + 1 }
+            };
+            let c = ConvDims {
+                input_batch: 0,
+                input_feature: 3,
+                input_spatial: vec![1, 2],
+                kernel_input: 2,
+                kernel_output: 3,
+                kernel_spatial: vec![0, 1],
+                output_batch: 3,
+                output_feature: 1,
+                output_spatial: vec![2, 0],
+                window: Window {
+                    size: vec![],
+                    stride: vec![s0, s1],
+                    pad: vec![pads.0, pads.1],
+                    base_dilation: vec![b0, b1],
+                    window_dilation: vec![w0, w1],
+                    reversal: vec![reversal.0, reversal.1],
+                },
+                feature_groups: if groups_of_batch { 1 } else { groups },
+                batch_groups: if groups_of_batch { groups } else { 1 },
+            };
+            let (h, w) = (extent(sizes.1, b0, pads.0, taps.0, w0, s0), extent(sizes.2, b1, pads.1, taps.1, w1, s1));
+            let x = [batch * c.batch_groups, sizes.1, sizes.2, inputs * c.feature_groups];
+            check(&x, &[taps.0, taps.1, inputs, outputs * groups], &[w, outputs * groups, h, batch], &c);
+        }
     }
 }

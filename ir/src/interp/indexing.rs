@@ -50,41 +50,47 @@ fn window_offsets(shape: &[u64], dims: &[usize], sizes: &[u64]) -> Vec<usize> {
     offsets(&list)
 }
 
-/// For every window element of every index: where it is in the operand; `None` for windows that are dropped.
-/// The order is that of batch positions, then of window elements.
-fn bases(
-    starts: &Starts,
-    operand: &[u64],
-    map: &[usize],
-    batching: (&[usize], &[usize]),
+/// How index vectors address an operand.
+struct Addressing<'a> {
+    operand: &'a [u64],
+    /// The operand dimension of each component.
+    map: &'a [usize],
+    /// Batching dimensions of the operand, and of the indices.
+    batching: (&'a [usize], &'a [usize]),
     vector_dim: usize,
-    sizes: &[u64],
+    /// Window sizes per operand dimension.
+    sizes: &'a [u64],
+    /// Whether windows are moved inside; otherwise those that are not inside are dropped.
     clamp: bool,
     unsigned: bool,
-) -> Vec<Option<usize>> {
-    let strides = row_major_strides(operand);
-    let batch_of: Vec<(usize, usize)> = batching.0.iter().zip(batching.1).map(|(&o, &i)| (o, batch_position(i, vector_dim))).collect();
-    let base = |i: usize| {
-        let mut at = 0;
-        for (component, &d) in starts.components.iter().zip(map) {
-            let last = operand[d] as i64 - sizes[d] as i64;
-            let raw = component[i];
-            let start = if unsigned && raw < 0 { i64::MAX } else { raw };
-            if clamp {
-                at += start.clamp(0, last.max(0)) as u64 * strides[d];
-            } else if (0..=last).contains(&start) {
-                at += start as u64 * strides[d];
-            } else {
-                return None;
+}
+
+impl Addressing<'_> {
+    /// Where each window begins in the operand, by batch position; `None` for windows that are dropped.
+    fn bases(&self, starts: &Starts) -> Vec<Option<usize>> {
+        let strides = row_major_strides(self.operand);
+        let batch_of: Vec<(usize, usize)> = self.batching.0.iter().zip(self.batching.1).map(|(&o, &i)| (o, batch_position(i, self.vector_dim))).collect();
+        let base = |i: usize| {
+            let mut at = 0;
+            for (component, &d) in starts.components.iter().zip(self.map) {
+                let last = self.operand[d] as i64 - self.sizes[d] as i64;
+                let start = if self.unsigned && component[i] < 0 { i64::MAX } else { component[i] };
+                if self.clamp {
+                    at += start.clamp(0, last.max(0)) as u64 * strides[d];
+                } else if (0..=last).contains(&start) {
+                    at += start as u64 * strides[d];
+                } else {
+                    return None;
+                }
             }
-        }
-        if !batch_of.is_empty() {
-            let coordinates = starts.coordinates(i);
-            at += batch_of.iter().map(|&(d, position)| coordinates[position] * strides[d]).sum::<u64>();
-        }
-        Some(at as usize)
-    };
-    (0..starts.len()).map(base).collect()
+            if !batch_of.is_empty() {
+                let coordinates = starts.coordinates(i);
+                at += batch_of.iter().map(|&(d, position)| coordinates[position] * strides[d]).sum::<u64>();
+            }
+            Some(at as usize)
+        };
+        (0..starts.len()).map(base).collect()
+    }
 }
 
 /// `gather`.
@@ -98,9 +104,16 @@ pub(crate) fn gather(x: &Tensor, indices: &Tensor, g: &GatherDims, ty: TensorTyp
     let sizes: Vec<u64> = kept.iter().map(|&d| g.slice_sizes[d]).collect();
     let from = window_offsets(&x.ty.shape, &kept, &sizes);
     let to = window_offsets(&ty.shape, &g.offset_dims, &sizes);
-    let batching = (g.operand_batching_dims.as_slice(), g.start_indices_batching_dims.as_slice());
-    let unsigned = indices.ty.dtype.is_unsigned();
-    let bases = bases(&starts, &x.ty.shape, &g.start_index_map, batching, g.index_vector_dim, &g.slice_sizes, true, unsigned);
+    let addressing = Addressing {
+        operand: &x.ty.shape,
+        map: &g.start_index_map,
+        batching: (&g.operand_batching_dims, &g.start_indices_batching_dims),
+        vector_dim: g.index_vector_dim,
+        sizes: &g.slice_sizes,
+        clamp: true,
+        unsigned: indices.ty.dtype.is_unsigned(),
+    };
+    let bases = addressing.bases(&starts);
     let result_batch: Vec<usize> = (0..ty.rank()).filter(|d| !g.offset_dims.contains(d)).collect();
     let places = window_offsets(&ty.shape, &result_batch, &starts.batch);
     let run = |o: &[usize]| o.iter().enumerate().all(|(i, &x)| i == x);
@@ -134,9 +147,16 @@ pub(crate) fn scatter_places(operand: &TensorType, indices: &Tensor, updates: &T
     }
     let to = window_offsets(&operand.shape, &kept, &sizes);
     let from = window_offsets(&updates.shape, &s.update_window_dims, &sizes);
-    let batching = (s.input_batching_dims.as_slice(), s.scatter_indices_batching_dims.as_slice());
-    let map = &s.scatter_dims_to_operand_dims;
-    let bases = bases(&starts, &operand.shape, map, batching, s.index_vector_dim, &window, false, indices.ty.dtype.is_unsigned());
+    let addressing = Addressing {
+        operand: &operand.shape,
+        map: &s.scatter_dims_to_operand_dims,
+        batching: (&s.input_batching_dims, &s.scatter_indices_batching_dims),
+        vector_dim: s.index_vector_dim,
+        sizes: &window,
+        clamp: false,
+        unsigned: indices.ty.dtype.is_unsigned(),
+    };
+    let bases = addressing.bases(&starts);
     let scatter_dims: Vec<usize> = (0..updates.rank()).filter(|d| !s.update_window_dims.contains(d)).collect();
     let places = window_offsets(&updates.shape, &scatter_dims, &starts.batch);
     let mut pairs = (Vec::with_capacity(updates.elements() as usize), Vec::with_capacity(updates.elements() as usize));

@@ -30,7 +30,7 @@ impl KeyComparison {
         let OpKind::Compare { direction, total } = op.kind else { return None };
         let position = |v| region.inputs.iter().position(|&i| i == v);
         let (a, b) = (position(op.operands[0])?, position(op.operands[1])?);
-        (a != b && a / 2 == b / 2).then(|| KeyComparison { operand: a / 2, direction, total, swapped: a > b })
+        (a != b && a / 2 == b / 2).then_some(KeyComparison { operand: a / 2, direction, total, swapped: a > b })
     }
 
     /// Whether element `i` goes before element `j` of that operand.
