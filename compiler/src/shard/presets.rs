@@ -143,7 +143,8 @@ impl Restriction {
             group.ops.iter().any(|&o| matches!(&space.cx.step.graph.ops[o].kind, OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH]));
         if accumulates {
             return match self.preset {
-                Preset::Data | Preset::Zero1 | Preset::Pipeline => axes.iter().all(|c| matches!(c, Choice::Partial(..))) || !can_be_partial(space, g),
+                // Whole where what is accumulated is whole on every device; a partial stays one until the last microbatch, which costs less.
+                Preset::Data | Preset::Zero1 | Preset::Pipeline => !axes.iter().any(|c| matches!(c, Choice::Cut(_))),
                 _ => !axes.iter().any(|c| matches!(c, Choice::Partial(..))),
             };
         }
@@ -173,11 +174,6 @@ fn residual_classes(step: &StepGraph, classes: &mut Classes) -> Vec<usize> {
         }
     }
     matrices.into_iter().filter(|(_, n)| *n > BLOCK_MATRICES).map(|(c, _)| c).collect()
-}
-
-/// Whether some candidate of an accumulation is partial over all axes.
-fn can_be_partial(space: &Space<'_>, g: usize) -> bool {
-    space.groups[g].iter().any(|s| s.axes.iter().all(|c| matches!(c, Choice::Partial(..))))
 }
 
 /// Classes of corresponding dimensions: those that share a factor of a group. Constants belong to each group alone and join nothing.

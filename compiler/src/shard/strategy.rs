@@ -117,6 +117,9 @@ fn weight(kind: &OpKind) -> f64 {
     }
 }
 
+/// Breaks a tie.
+const EARLY_REDUCTION: Seconds = Seconds(1e-9);
+
 /// Time of a group's own ops on one device.
 fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding], writes: &[Sharding]) -> Seconds {
     let graph = &cx.step.graph;
@@ -175,6 +178,11 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
                 }
             }
         }
+    }
+    // With one microbatch a partial may as well be completed before it is accumulated as after; after is when gradients are reduced together.
+    let accumulates = group.ops.iter().any(|&o| matches!(graph.ops[o].kind, OpKind::AllReduce { .. }));
+    if accumulates && !axes.iter().any(|c| matches!(c, Choice::Partial(..))) {
+        total += EARLY_REDUCTION;
     }
     if flops.0 > 0.0 && (read.0 > 0 || written.0 > 0) {
         total += cx.model.kernel(&KernelWork { read, written, flops, dtype: DType::F32 });

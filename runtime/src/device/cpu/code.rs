@@ -14,6 +14,7 @@ pub type Function = unsafe extern "C" fn(*const *mut u8, *const i64);
 #[derive(Debug)]
 pub struct Object {
     handle: *mut c_void,
+    descriptor: libc::c_int,
 }
 
 // SAFETY: the handle is only looked up in and closed, both of which the dynamic linker synchronises.
@@ -34,7 +35,8 @@ impl Object {
                 .into());
         }
         let failed = |what: String| Diagnostic::outcome("E0606", format!("the plan's code cannot be loaded: {what}"));
-        // SAFETY: plain system calls with valid arguments; the descriptor is closed on every path.
+        // The loader knows objects by their path: while one is open its descriptor stays open too, so that no other object gets the same path.
+        // SAFETY: plain system calls with valid arguments; the descriptor is closed on every path, or when the object is dropped.
         unsafe {
             let descriptor = libc::memfd_create(c"shardwright-kernels".as_ptr(), libc::MFD_CLOEXEC);
             if descriptor < 0 {
@@ -53,11 +55,11 @@ impl Object {
             let path = CString::new(format!("/proc/self/fd/{descriptor}")).expect("invariant: no zero byte");
             let handle = libc::dlopen(path.as_ptr(), libc::RTLD_NOW | libc::RTLD_LOCAL);
             let error = if handle.is_null() { last_error() } else { String::new() };
-            libc::close(descriptor);
             if handle.is_null() {
+                libc::close(descriptor);
                 return Err(failed(error).into());
             }
-            Ok(Object { handle })
+            Ok(Object { handle, descriptor })
         }
     }
     /// The kernel of that symbol.
@@ -74,7 +76,10 @@ impl Object {
 impl Drop for Object {
     fn drop(&mut self) {
         // SAFETY: opened by `load`; devices keep the object as long as they call its functions.
-        unsafe { libc::dlclose(self.handle) };
+        unsafe {
+            libc::dlclose(self.handle);
+            libc::close(self.descriptor);
+        }
     }
 }
 
