@@ -120,11 +120,32 @@ pub struct MemoryLimit<'a> {
     pub in_flight: Vec<u32>,
 }
 
+/// Why there is no solution.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// What to tell the user.
+    pub diagnostic: Diagnostic,
+    /// When memory is what is missing: the smallest limit for which a solution is known.
+    pub works: Option<Bytes>,
+}
+
+impl From<Diagnostic> for Failure {
+    fn from(diagnostic: Diagnostic) -> Failure {
+        Failure { diagnostic, works: None }
+    }
+}
+
+impl From<Failure> for ir::Diagnostics {
+    fn from(failure: Failure) -> Self {
+        failure.diagnostic.into()
+    }
+}
+
 /// Solves one mesh.
 ///
 /// # Errors
 /// `E0501` when pins or the strategy leave a value no sharding, `E0502` when memory is exceeded whatever is chosen.
-pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>) -> Result<Choices> {
+pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>) -> Result<Choices, Failure> {
     let cx = space.cx;
     let graph = &cx.step.graph;
     let groups = &cx.groups.groups;
@@ -201,7 +222,10 @@ pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<
     })?;
     let solution = match outcome {
         Outcome::Solved(s) => s,
-        Outcome::Infeasible(core) => return Err(infeasible(space, &core, memory).into()),
+        Outcome::Infeasible(core) => {
+            let works = memory.and_then(|m| Some(Bytes(core.limit?.max(0) as u64 + m.reserved.iter().map(|b| b.0).max().unwrap_or(0))));
+            return Err(Failure { diagnostic: infeasible(space, &core, memory), works });
+        }
         _ => return Err(Diagnostic::outcome("E0503", "the sharding problem was not solved within its budget").into()),
     };
     Ok(choices(space, &kept, &problem, &edges, &solution))
@@ -302,18 +326,11 @@ fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimi
     let mut names: Vec<(String, u64)> = core.nodes.iter().map(|&n| name(n)).collect();
     names.sort_by_key(|n| std::cmp::Reverse(n.1));
     let list: Vec<String> = names.iter().take(5).map(|(n, b)| format!("{n} ({} whole)", Bytes(*b))).collect();
-    let mut d = Diagnostic::outcome("E0502", format!("no sharding on {} fits in {} per device", space.cx.mesh, memory.limit)).with_note(format!(
+    let d = Diagnostic::outcome("E0502", format!("no sharding on {} fits in {} per device", space.cx.mesh, memory.limit)).with_note(format!(
         "{} values cannot lie in memory together; the largest: {}",
         names.len(),
         list.join(", ")
     ));
-    if let Some(limit) = core.limit {
-        let limit = Bytes(limit.max(0) as u64 + memory.reserved.iter().map(|b| b.0).max().unwrap_or(0));
-        d = d.with_note(format!("{} are missing on every device", Bytes(limit.0.saturating_sub(memory.limit.0)))).with_help(format!(
-            "the smallest limit known to work on this mesh is {limit} (`--memory-limit {}`); more devices, more stages or more microbatches need less",
-            limit.0
-        ));
-    }
     d
 }
 

@@ -8,7 +8,7 @@ use crate::shard::pins::Pins;
 use crate::shard::presets::Preset;
 use crate::spmd::partition::{self, StageView};
 use cost_model::CostModel;
-use ir::diagnostic::{Diagnostic, Diagnostics, Result};
+use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{Candidate as Option_, Decision, MemoryReport, Schedule, StagePlan, StageTimes};
 use ir::program::{BufferKind, InstructionKind, Phase, Program, StageId, in_flight};
 use ir::{Bytes, Seconds, Sharding, ValueId};
@@ -37,42 +37,64 @@ const KEPT: usize = 8;
 /// # Errors
 /// `E0502` when none fits, with what is missing where; errors of lowering.
 pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes) -> Result<Built> {
-    let mut first_failure: Option<Diagnostics> = None;
+    let mut nearest: Option<TooLarge> = None;
     for index in 0..searched.candidates.len() {
-        let outcome = fit(&mut searched.candidates[index], canonical, pins, preset, model, limit);
-        match outcome {
+        match fit(&mut searched.candidates[index], canonical, pins, preset, model, limit)? {
             Ok((programs, kernels)) => {
-                for (i, alternative) in searched.alternatives.iter_mut().enumerate().take(searched.candidates.len()) {
-                    if i == index {
-                        alternative.verdict = "taken".into();
-                        alternative.memory = programs.iter().map(|p| p.arena).max();
-                    }
-                }
+                searched.alternatives[index].verdict = "taken".into();
+                searched.alternatives[index].memory = programs.iter().map(|p| p.arena).max();
                 return Ok(report(&searched.candidates[index], index, programs, kernels, model, limit, pins));
             }
-            Err(e) if e.0.iter().all(|d| d.code == "E0502") => {
-                searched.alternatives[index].verdict = e.0.first().map_or_else(String::new, |d| d.message.clone());
-                first_failure.get_or_insert(e);
+            Err(failed) => {
+                searched.alternatives[index].verdict = format!("needs {} per device, of {limit}", failed.smallest);
+                searched.alternatives[index].memory = Some(failed.smallest);
+                if nearest.as_ref().is_none_or(|n| failed.smallest < n.smallest) {
+                    nearest = Some(failed);
+                }
             }
-            Err(e) => return Err(e),
         }
     }
-    Err(first_failure.unwrap_or_else(|| Diagnostic::outcome("E0503", "there is no setting to build").into()))
+    let settings = searched.candidates.len();
+    Err(nearest.map_or_else(
+        || Diagnostic::outcome("E0503", "there is no setting to build"),
+        |n| {
+            n.diagnostic.with_note(format!("{settings} setting(s) of stages, mesh and microbatches were tried; this is the one that needs least")).with_help(format!(
+                "the smallest limit known to work is {} (`--memory-limit {}`); or use more devices, `--strategy auto`, more `--stages` or more `--microbatches`",
+                n.smallest, n.smallest.0
+            ))
+        },
+    ).into())
+}
+
+/// A candidate that does not fit.
+struct TooLarge {
+    diagnostic: Diagnostic,
+    /// The smallest arena that was found.
+    smallest: Bytes,
 }
 
 /// Lowers a candidate, solving it again under memory constraints until its arenas fit.
-fn fit(c: &mut Candidate, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes) -> Result<(Vec<Program>, KernelTable)> {
+fn fit(
+    c: &mut Candidate,
+    canonical: &Canonical,
+    pins: &Pins,
+    preset: Preset,
+    model: &dyn CostModel,
+    limit: Bytes,
+) -> Result<Result<(Vec<Program>, KernelTable), TooLarge>> {
     let mut reserved = vec![Bytes(0); c.setting.stages as usize];
-    let mut smallest: Option<Bytes> = None;
+    let mut nearest: Option<TooLarge> = None;
+    let mut keep = |c: &Candidate, programs: &[Program]| {
+        let largest = programs.iter().map(|p| p.arena).max().unwrap_or_default();
+        if nearest.as_ref().is_none_or(|n| largest < n.smallest) {
+            nearest = Some(TooLarge { diagnostic: too_large(c, programs, limit), smallest: largest });
+        }
+        largest
+    };
     for attempt in 0..=RETRIES {
         let (programs, kernels) = programs(c, model)?;
-        let largest = programs.iter().map(|p| p.arena).max().unwrap_or_default();
-        smallest = Some(smallest.map_or(largest, |s| s.min(largest)));
-        if largest <= limit {
-            return Ok((programs, kernels));
-        }
-        if attempt == RETRIES {
-            return Err(too_large(c, &programs, limit, smallest.unwrap_or(largest)).into());
+        if keep(c, &programs) <= limit {
+            return Ok(Ok((programs, kernels)));
         }
         // What the constraints did not see (gathered copies, gaps) is reserved the next time.
         if attempt > 0 {
@@ -80,17 +102,24 @@ fn fit(c: &mut Candidate, canonical: &Canonical, pins: &Pins, preset: Preset, mo
                 r.0 += p.arena.0.saturating_sub(limit.0);
             }
         }
-        if let Err(e) = c.solve(canonical, preset, pins, model, Some((limit, &reserved))) {
-            let mut d = too_large(c, &programs, limit, smallest.unwrap_or(largest));
-            d.notes.extend(e.0.iter().flat_map(|d| d.notes.clone()));
-            return Err(d.into());
+        if let Err(failure) = c.solve(canonical, preset, pins, model, Some((limit, &reserved))) {
+            // Nothing fits: the smallest that is known is built too, for its true size.
+            if let Some(works) = failure.works
+                && c.solve(canonical, preset, pins, model, Some((works, &reserved))).is_ok()
+            {
+                let (programs, kernels) = self::programs(c, model)?;
+                if keep(c, &programs) <= limit {
+                    return Ok(Ok((programs, kernels)));
+                }
+            }
+            break;
         }
     }
-    unreachable!("invariant: the last attempt returns")
+    Ok(Err(nearest.expect("invariant: at least one attempt was lowered")))
 }
 
 /// How much is missing, where, when, and because of what.
-fn too_large(c: &Candidate, programs: &[Program], limit: Bytes, smallest: Bytes) -> Diagnostic {
+fn too_large(c: &Candidate, programs: &[Program], limit: Bytes) -> Diagnostic {
     let worst = programs.iter().max_by_key(|p| p.arena).expect("invariant: a plan has a stage");
     let memory = memory_report(worst, limit);
     let largest: Vec<String> = memory.largest.iter().take(5).map(|(n, k, b)| format!("{n} ({k}, {b})")).collect();
@@ -99,17 +128,13 @@ fn too_large(c: &Candidate, programs: &[Program], limit: Bytes, smallest: Bytes)
     Diagnostic::outcome("E0502", format!("the plan needs {} per device and the limit is {limit}", worst.arena))
         .with_note(format!(
             "{} are missing on devices {first} to {} (stage {}, mesh {}), at {}",
-            Bytes(worst.arena.0 - limit.0),
+            Bytes(worst.arena.0.saturating_sub(limit.0)),
             first + devices - 1,
             worst.stage,
             c.mesh,
             memory.peak_moment
         ))
         .with_note(format!("the largest values alive then: {}", largest.join(", ")))
-        .with_help(format!(
-            "the smallest limit known to work is {smallest} (`--memory-limit {}`); or use more devices, `--strategy auto`, more `--stages` or more `--microbatches`",
-            smallest.0
-        ))
 }
 
 /// Partitions and lowers all stages.

@@ -11,7 +11,7 @@ use crate::schedule::simulate::{Pipeline, Stage, simulate};
 use crate::shard::groups::{self, Groups};
 use crate::shard::pins::Pins;
 use crate::shard::presets::{Preset, Restriction};
-use crate::shard::problem::{self, Choices, MemoryLimit, Space};
+use crate::shard::problem::{self, Choices, Failure, MemoryLimit, Space};
 use crate::shard::strategy::Context;
 use crate::spmd::partition::Stages;
 use crate::step::StepGraph;
@@ -129,11 +129,20 @@ fn candidate(setting: &Setting, prepared: &Prepared, canonical: &Canonical, pres
 
 impl Candidate {
     /// Solves the sharding problem, under a memory limit if one is given (and the bytes to reserve per stage).
-    pub fn solve(&mut self, canonical: &Canonical, preset: Preset, pins: &Pins, model: &dyn CostModel, memory: Option<(Bytes, &[Bytes])>) -> Result<()> {
+    pub fn solve(
+        &mut self,
+        canonical: &Canonical,
+        preset: Preset,
+        pins: &Pins,
+        model: &dyn CostModel,
+        memory: Option<(Bytes, &[Bytes])>,
+    ) -> Result<(), Failure> {
         let cx = Context { step: &self.step, groups: &self.groups, mesh: &self.mesh, model, stored: &self.stored };
         let space = Space::new(&cx);
         let restriction = Restriction::new(preset, &self.step, &self.groups, &canonical.interface);
-        let bound = pins.bind(&self.step, &self.mesh)?;
+        let bound = pins
+            .bind(&self.step, &self.mesh)
+            .map_err(|e| Failure { diagnostic: e.0.into_iter().next().expect("invariant: an error has a diagnostic"), works: None })?;
         let stages = &self.stages;
         let stage_of = |g: u32| stages.of_group[g as usize].map(|s| s.0);
         let input_stage = |i: u32| stages.of_input[i as usize].map(|s| s.0);

@@ -43,6 +43,8 @@ pub fn settings(
             Some(0) => return Err(Diagnostic::input("E0404", "`--microbatches 0`: a step has at least one microbatch").into()),
             Some(m) if analysis.allows(m) => vec![m],
             Some(m) => return Err(refused(m, analysis, canonical).into()),
+            // One stage takes microbatches only to save memory.
+            None if stages == 1 && request.memory_limit.is_some() => [1, 2, 4, 8].into_iter().filter(|&m| analysis.allows(m)).collect(),
             None if stages == 1 => vec![1],
             None => {
                 let mut all: Vec<u32> = [1, 2, 4].iter().map(|k| k * stages).filter(|&m| analysis.allows(m)).collect();

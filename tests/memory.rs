@@ -1,0 +1,61 @@
+//! Memory is planned: limits bind, arenas are what the plan says, and what cannot fit says why and what would.
+
+mod support;
+
+use ir::Bytes;
+use ir::diagnostic::Fault;
+use ir::program::BufferKind;
+use runtime::Session;
+use support::{arguments, bundled, compile, losses, try_compile};
+
+#[test]
+fn under_a_limit_below_replication_state_is_cut_and_the_arena_fits() {
+    let model = bundled("gpt_tiny");
+    let replicated = compile(&model, "--strategy data");
+    let limit = replicated.programs[0].arena.0 - 1;
+    let plan = compile(&model, &format!("--memory-limit {limit} --stages 1 --mesh 4"));
+    assert!(plan.programs.iter().all(|p| p.arena.0 <= limit));
+    let state = |plan: &ir::plan::Plan| -> u64 {
+        let p = &plan.programs[0];
+        p.inputs.iter().map(|b| &p.buffers[b.buffer]).filter(|b| matches!(b.kind, BufferKind::Parameter | BufferKind::Optimizer)).map(|b| b.ty.bytes()).sum()
+    };
+    assert!(state(&plan) < state(&replicated), "some state is cut");
+    let given = arguments(&model, &plan);
+    for (got, want) in losses(&plan, &given, 3).iter().zip(&model.losses) {
+        assert!((got - want).abs() <= 1e-4 * want.abs());
+    }
+    let session = Session::open(&plan, &runtime::Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    for (rank, memory) in session.memory().iter().enumerate() {
+        let of = &plan.programs[rank / plan.programs[0].mesh.devices() as usize];
+        assert_eq!(memory.arena as u64, of.arena.0, "rank {rank} allocates what the plan says");
+    }
+}
+
+#[test]
+fn what_cannot_fit_says_how_much_is_missing_and_what_would_work() {
+    let model = bundled("gpt_tiny");
+    let failed = try_compile(&model, "--memory-limit 64KiB --stages 1 --mesh 4").expect_err("64 KiB is too little");
+    let d = &failed.0[0];
+    assert_eq!((d.code.as_str(), d.fault), ("E0502", Fault::Outcome));
+    let text = d.to_string();
+    for part in ["per device", "are missing on devices 0 to 3", "stage s0", "at ", "the largest values alive then", "--memory-limit"] {
+        assert!(text.contains(part), "{part:?} is missing from {text}");
+    }
+    // The limit it names works.
+    let help = d.help.as_deref().expect("there is a way out");
+    let named: u64 = help.split("--memory-limit ").nth(1).and_then(|t| t.split('`').next()).and_then(|t| t.parse().ok()).expect("a number of bytes");
+    let plan = compile(&model, &format!("--memory-limit {named} --stages 1 --mesh 4"));
+    assert!(plan.programs[0].arena <= Bytes(named));
+}
+
+#[test]
+fn compiling_twice_gives_the_same_bytes() {
+    for (name, flags) in [("mlp", "--cluster local:4"), ("gpt_tiny", "--cluster local:4"), ("gpt_tiny", "--memory-limit 1MiB --stages 1 --mesh 4")] {
+        let model = bundled(name);
+        let plan = |_: u32| try_compile(&model, flags).map(|p| p.to_bytes());
+        match (plan(0), plan(1)) {
+            (Ok(a), Ok(b)) => assert!(a == b, "{name} {flags}: plans differ"),
+            (a, b) => assert_eq!(a.err(), b.err()),
+        }
+    }
+}
