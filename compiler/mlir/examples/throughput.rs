@@ -3,6 +3,7 @@
 //! ```text
 //! cargo run -p mlir --example throughput              # kernels written for it
 //! cargo run -p mlir --example throughput -- gpt.plan  # a plan's kernels, slowest first, with what they are
+//! cargo run -p mlir --example throughput -- gpt.plan k0123456789abcdef  # one of them, as MLIR and as LLVM IR
 //! ```
 
 #![allow(clippy::print_stdout, reason = "it prints a table")]
@@ -26,6 +27,13 @@ fn main() -> ExitCode {
         Some(path) => {
             let plan = std::fs::read(&path).map_err(|e| e.to_string()).and_then(|bytes| Plan::from_bytes(&bytes).map_err(|e| format!("{e:?}")));
             match plan {
+                Ok(plan) if std::env::args().nth(2).is_some() => {
+                    let symbol = std::env::args().nth(2);
+                    for kernel in plan.kernels.values().filter(|k| Some(k.symbol()) == symbol) {
+                        println!("{kernel:#?}\n{}", mlir::print_mlir(kernel).unwrap_or_else(|e| e.to_string()));
+                        println!("{}", mlir::print_llvm(kernel, mlir::CpuTarget::V3).unwrap_or_else(|e| e.to_string()));
+                    }
+                }
                 Ok(plan) => measure(&plan.kernels.values().map(|k| (describe(k), k.clone())).collect::<Vec<_>>()),
                 Err(e) => {
                     println!("{path}: {e}");

@@ -15,6 +15,8 @@ use ir::{EntityId, SecondaryMap};
 
 /// Bytes of stack that a kernel keeps values in between passes.
 const ROW_BUFFER_BYTES: u64 = 64 << 10;
+/// Bytes of accumulators of a sum over rows, which are walked in pieces of as many columns.
+const COLUMN_BUFFER_BYTES: u64 = 32 << 10;
 /// Recomputing what costs less than this is cheaper than keeping it.
 const KEEP_COST: u32 = 8;
 /// Bytes of a vector register that widths are counted in, on every target, so that sums have the same lanes everywhere.
@@ -63,6 +65,8 @@ pub(crate) struct Schedule {
     /// Stores outside of passes, by number, with their level.
     pub(crate) row_stores: Vec<(usize, usize)>,
     pub(crate) lanes: Lanes,
+    /// Elements of the vectorised dimension that are folded together, row by row, with accumulators in memory.
+    pub(crate) columns: Option<u64>,
 }
 
 impl Schedule {
@@ -87,13 +91,40 @@ impl Schedule {
                 in_pass[s] = Some(last);
             }
         };
-        let mut schedule = Schedule { passes, depth, level: SecondaryMap::new(), live, row_stores: vec![], lanes };
+        let mut schedule = Schedule { passes, depth, level: SecondaryMap::new(), live, row_stores: vec![], lanes, columns: None };
         schedule.place(kernel, nest);
         for (s, store) in kernel.stores.iter().enumerate().filter(|(s, _)| in_pass[*s].is_none()) {
             let level = parallel_level(nest, Nest::mask(&nest.stores[s])).max(schedule.level[store.value]);
             schedule.row_stores.push((s, level));
         }
+        schedule.columns = schedule.choose_columns(kernel, nest);
         schedule
+    }
+
+    /// Sums over rows walk each row in long pieces instead of a vector's width at a time, which memory does not like. Only for kernels of one pass, and
+    /// where everything varies along the row.
+    fn choose_columns(&self, kernel: &Kernel, nest: &Nest) -> Option<u64> {
+        let v = nest.vector.filter(|&v| !nest.dims[v].reduced && nest.parallel.last() == Some(&v))?;
+        let [pass] = self.passes.as_slice() else { return None };
+        let along = |mask: u32| mask & (1 << v) != 0;
+        let stores_along = kernel.stores.iter().zip(&nest.stores).all(|(s, strides)| along(Nest::mask(strides) | nest.varies[s.value]));
+        let folds_along = pass.reduces.iter().all(|&r| kernel.operands(r).iter().all(|&o| along(nest.varies[o])));
+        let rows: u64 = nest.reduced.iter().map(|&d| nest.dims[d].extent).product();
+        if pass.reduces.is_empty() || pass.level != nest.parallel.len() || !stores_along || !folds_along || rows < 8 {
+            return None;
+        }
+        let bytes: u64 = pass.reduces.iter().filter_map(|&r| crate::elementwise::computed_in(kernel.nodes[r].dtype)).map(|e| u64::from(e.bytes())).sum();
+        let most = COLUMN_BUFFER_BYTES / bytes.max(1);
+        let (extent, width) = (nest.dims[v].extent, u64::from(self.lanes.width));
+        if extent <= width || pass.reduces.iter().any(|&r| kernel.nodes[r].dtype == DType::I1) {
+            return None;
+        }
+        if extent <= most {
+            return Some(extent);
+        }
+        let vectors = extent / width;
+        let pieces = (1..=vectors).find(|&p| vectors.is_multiple_of(p) && extent / p <= most)?;
+        (extent.is_multiple_of(width) && vectors / pieces >= 4).then_some(extent / pieces)
     }
 
     fn place(&mut self, kernel: &Kernel, nest: &Nest) {

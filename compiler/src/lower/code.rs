@@ -11,9 +11,10 @@ use ir::program::KernelId;
 /// # Errors
 /// `E0802` when a kernel cannot be compiled.
 pub fn cpu(kernels: &PrimaryMap<KernelId, Kernel>, level: &str) -> Result<Vec<Code>> {
+    // `host` is resolved here: the plan names the level that its code needs.
     let target: mlir::CpuTarget = level.parse().map_err(|e: mlir::Error| Diagnostic::input("E0803", e.to_string()))?;
     let named: Vec<(String, &Kernel)> = kernels.values().map(|k| (k.symbol(), k)).collect();
     let object = mlir::compile_cpu(&named, target)
         .map_err(|e| Diagnostic::outcome("E0802", format!("a kernel could not be compiled: {e}")).with_help("this is a bug; please report the model"))?;
-    Ok(vec![Code { target: "cpu".into(), level: level.into(), object }])
+    Ok(vec![Code { target: "cpu".into(), level: target.level().into(), object }])
 }

@@ -8,6 +8,7 @@
 
 mod access;
 pub(crate) mod builder;
+mod columns;
 mod node;
 mod reduction;
 
@@ -38,6 +39,7 @@ pub(crate) fn function(symbol: &str, kernel: &Kernel, target: CpuTarget) -> Resu
         indices: vec![None; nest.dims.len()],
         lanes: Width { lanes: 0, valid: 0 },
         last: vec![Last::Never; nest.dims.len()],
+        block: None,
     };
     emitter.prologue();
     emitter.parallel(0)?;
@@ -79,6 +81,8 @@ struct Emitter<'k> {
     indices: Vec<Option<Val>>,
     lanes: Width,
     last: Vec<Last>,
+    /// The piece of rows whose columns are folded together.
+    block: Option<columns::Block>,
 }
 
 impl Emitter<'_> {
@@ -112,10 +116,15 @@ impl Emitter<'_> {
             }
         }
         if let Some(&dim) = self.nest.parallel.get(level) {
-            self.each(dim, vec![], &mut |e, _| {
-                e.parallel(level + 1)?;
-                Ok(vec![])
-            })?;
+            match schedule.columns {
+                Some(columns) if level + 1 == self.nest.parallel.len() => self.columns(dim, level, columns)?,
+                _ => {
+                    self.each(dim, vec![], &mut |e, _| {
+                        e.parallel(level + 1)?;
+                        Ok(vec![])
+                    })?;
+                }
+            }
         }
         for &(store, _) in schedule.row_stores.iter().filter(|(_, l)| *l == level) {
             self.store(store, &self.nest.parallel[..level])?;
@@ -148,7 +157,12 @@ impl Emitter<'_> {
         if self.nest.vector != Some(dim) {
             return self.counted(dim, 0, extent, 1, Last::At(extent - 1), carried, body);
         }
-        let cut = self.schedule.lanes;
+        let mut cut = self.schedule.lanes;
+        if let Some(block) = &self.block
+            && block.extent < extent
+        {
+            (cut.main, cut.tail) = (block.extent, 0);
+        }
         let mut carried = carried;
         if cut.main > 0 {
             self.lanes = Width { lanes: cut.width, valid: cut.width };
@@ -175,26 +189,47 @@ impl Emitter<'_> {
     ) -> Result<Vec<Val>, Error> {
         let outer = std::mem::replace(&mut self.last[dim], last);
         let result = if end - start <= step {
-            self.indices[dim] = Some(self.b.index(start as i64));
+            let index = self.b.index(start as i64);
+            self.enter(dim, index);
             if matches!(last, Last::At(_)) {
                 self.last[dim] = Last::Always;
             }
             body(self, carried)
         } else {
-            // The builder is lent to the loop's body through this emitter.
-            let mut b = std::mem::replace(&mut self.b, Builder::new(false));
-            let result = b.repeat(end, step, carried, |b, index, carried| {
-                std::mem::swap(&mut self.b, b);
-                self.indices[dim] = Some(index);
-                let result = body(self, carried);
-                std::mem::swap(&mut self.b, b);
-                result
-            });
-            self.b = b;
-            result
+            self.looped(end, step, carried, &mut |e, index, carried| {
+                e.enter(dim, index);
+                body(e, carried)
+            })
         };
         self.indices[dim] = None;
         self.last[dim] = outer;
+        result
+    }
+
+    fn enter(&mut self, dim: usize, index: Val) {
+        let offset = self.block.as_ref().filter(|_| self.nest.vector == Some(dim)).map(|b| b.offset);
+        self.indices[dim] = Some(offset.map_or(index, |offset| self.b.add(offset, index)));
+        if let Some(block) = self.block.as_mut().filter(|_| self.nest.vector == Some(dim)) {
+            block.column = index;
+        }
+    }
+
+    /// A loop in the text; the builder is lent to its body through this emitter.
+    fn looped(
+        &mut self,
+        end: u64,
+        step: u64,
+        carried: Vec<Val>,
+        body: &mut dyn FnMut(&mut Self, Val, Vec<Val>) -> Result<Vec<Val>, Error>,
+    ) -> Result<Vec<Val>, Error> {
+        let mut b = std::mem::replace(&mut self.b, Builder::new(false));
+        let result = b.repeat(end, step, carried, |b, index, carried| {
+            std::mem::swap(&mut self.b, b);
+            let result = body(self, index, carried);
+            std::mem::swap(&mut self.b, b);
+            result
+        });
+        self.b = b;
         result
     }
 

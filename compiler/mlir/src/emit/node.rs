@@ -113,6 +113,9 @@ impl Emitter<'_> {
         {
             return Ok(v);
         }
+        if op == BinaryOp::Divide && dtype.is_float() && self.b.fma && vx.ty.lanes > 0 && vy.ty.lanes == 0 {
+            return Ok(crate::math::divide_by_uniform(&mut self.b, vx, vy));
+        }
         elementwise::binary(&mut self.b, op, dtype, vx, vy).ok_or_else(|| self.unsupported(id, op))
     }
 

@@ -13,9 +13,9 @@ use ir::op::Reducer;
 
 /// A reduction while it is folded.
 #[derive(Clone, Copy)]
-struct Fold {
-    node: NodeId,
-    operand: NodeId,
+pub(super) struct Fold {
+    pub(super) node: NodeId,
+    pub(super) operand: NodeId,
     reducer: Reducer,
 }
 
@@ -23,12 +23,21 @@ struct Fold {
 const LONG_LOOP: u64 = 16;
 
 impl Emitter<'_> {
+    /// The reductions of a pass.
+    pub(super) fn folds(&self, number: usize) -> Vec<Fold> {
+        let fold = |&node: &NodeId| match self.kernel.nodes[node].kind {
+            NodeKind::Reduce(reducer, operand) => Fold { node, operand, reducer },
+            _ => unreachable!("invariant: a pass folds reductions"),
+        };
+        self.schedule.passes[number].reduces.iter().map(fold).collect()
+    }
+
     pub(super) fn pass(&mut self, number: usize) -> Result<(), Error> {
-        let mut folds = Vec::new();
-        for &node in &self.schedule.passes[number].reduces {
-            let NodeKind::Reduce(reducer, operand) = self.kernel.nodes[node].kind else { unreachable!("invariant: a pass folds reductions") };
-            folds.push(Fold { node, operand, reducer });
+        if self.block.is_some() {
+            self.read_accumulators();
+            return Ok(());
         }
+        let folds = self.folds(number);
         let outside = self.lanes;
         let initial = folds.iter().map(|f| self.initial(f)).collect::<Result<Vec<_>, _>>()?;
         let folded = self.walk(number, 0, &folds, initial)?;
@@ -43,7 +52,7 @@ impl Emitter<'_> {
     }
 
     /// The neutral element, in as many lanes as the accumulator has.
-    fn initial(&mut self, fold: &Fold) -> Result<Val, Error> {
+    pub(super) fn initial(&mut self, fold: &Fold) -> Result<Val, Error> {
         let dtype = self.kernel.nodes[fold.node].dtype;
         let elem = self.computed_in(fold.node);
         let along = self.nest.vector.is_some_and(|d| self.nest.dims[d].reduced);
@@ -73,7 +82,7 @@ impl Emitter<'_> {
         Ok(self.b.bits(ty, bits & mask))
     }
 
-    fn fold(&mut self, fold: &Fold, x: Val, y: Val) -> Result<Val, Error> {
+    pub(super) fn fold(&mut self, fold: &Fold, x: Val, y: Val) -> Result<Val, Error> {
         let op = fold.reducer.binary().ok_or_else(|| self.unsupported(fold.node, fold.reducer))?;
         elementwise::binary(&mut self.b, op, self.kernel.nodes[fold.node].dtype, x, y).ok_or_else(|| self.unsupported(fold.node, fold.reducer))
     }

@@ -3,7 +3,7 @@
 use super::coefficients::*;
 use super::*;
 
-/// Above this `e^x` is infinite, below the second it is zero.
+/// Above this `e^x` is infinite, below the second it is zero, gradual underflow included.
 fn exp_limits(x: Val) -> (f64, f64) {
     if is_double(x) { (710.0, -746.0) } else { (89.0, -104.0) }
 }
@@ -24,8 +24,29 @@ fn exp_minus_one_near_zero(b: &mut Builder, r: Val) -> Val {
     b.muladd(square, p, r)
 }
 
+/// `e^x`. In `f32` results below the smallest normal number are zero, which spares a third of the work.
 pub(crate) fn exp(b: &mut Builder, x: Val) -> Val {
-    exp_with_tail(b, x, None)
+    if is_double(x) {
+        return exp_with_tail(b, x, None);
+    }
+    let (r, n) = reduce(b, x);
+    let one = b.float(x.ty, 1.0);
+    let y = exp_minus_one_near_zero(b, r);
+    let y = b.add_exact(y, one);
+    // The power goes straight into the exponent; outside the range of normal numbers what comes of that is not used.
+    let bits = b.bitcast(y, Elem::I32);
+    let power = b.shift("arith.shli", n, 23);
+    let bits = b.add(bits, power);
+    let ordinary = b.bitcast(bits, Elem::F32);
+    let (least, most) = (b.float(x.ty, -87.336_54), b.float(x.ty, 88.722_83));
+    let (zero, infinity) = (b.float(x.ty, 0.0), b.float(x.ty, f64::INFINITY));
+    // Zero below the range, and NaN for NaN.
+    let negative = b.compare_float("ogt", zero, x);
+    let below = b.select(negative, zero, x);
+    let inside = b.compare_float("oge", x, least);
+    let value = b.select(inside, ordinary, below);
+    let over = b.compare_float("ogt", x, most);
+    b.select(over, infinity, value)
 }
 
 /// `e^(x + tail)` for a small `tail`.

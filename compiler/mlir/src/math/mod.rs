@@ -179,6 +179,20 @@ fn two_sum(b: &mut Builder, x: Val, y: Val) -> (Val, Val) {
     (sum, b.add_exact(dx, dy))
 }
 
+/// `x/y` for all lanes by one `y`: the reciprocal, which leaves the loop, and one correction. The last bit may differ from a division's; divisors so small
+/// that their reciprocal overflows give infinities.
+pub(crate) fn divide_by_uniform(b: &mut Builder, x: Val, y: Val) -> Val {
+    let one = b.float(y.ty, 1.0);
+    let reciprocal = b.div(one, y);
+    let quotient = b.mul_exact(x, reciprocal);
+    let negated = b.neg(y);
+    let miss = b.fused(quotient, negated, x);
+    let corrected = b.fused(miss, reciprocal, quotient);
+    // Infinities and zeros among the operands make a NaN of the correction, where the quotient is right already.
+    let ordinary = b.compare_float("ord", corrected, corrected);
+    b.select(ordinary, corrected, quotient)
+}
+
 /// `ln 2` as a part with so few bits that its multiples by exponents are exact, and the rest.
 fn ln2(ty: Ty) -> (f64, f64) {
     match ty.elem {

@@ -139,9 +139,9 @@ fn check_unary(double: bool, target: mlir::CpuTarget) {
         let mut worst = (0.0, 0.0, 0.0, 0.0);
         for (x, got) in x.iter().zip(y) {
             let want = reference(*x);
-            // The logistic function flushes results below the smallest normal number.
-            if *op == UnaryOp::Logistic && want < if double { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) } {
-                assert!(got.abs() <= want * 2.0, "{x}: {got}");
+            // These may flush results below the smallest normal number.
+            let least = if double { f64::MIN_POSITIVE } else { f64::from(f32::MIN_POSITIVE) };
+            if matches!(op, UnaryOp::Logistic | UnaryOp::Exponential) && want < least && got == 0.0 {
                 continue;
             }
             let error = ulps(got, want, double);

@@ -93,6 +93,9 @@ fn kernels_of_models_are_right() {
     }
     // The row does not fit the row buffer.
     check_model("wide softmax", &models::softmax(2, 20_001), 5e-5);
+    // Rows in several pieces, and in one with a remainder.
+    check_model("wide column sum", &models::column_sum(20, 20_000), 1e-6);
+    check_model("column sum with a remainder", &models::column_sum(20, 1003), 1e-6);
     check_model("column softmax", &models::column_softmax(40, 130), 1e-6);
 }
 
