@@ -61,6 +61,7 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     let built = timings.pass("lower", || stage::build(&mut searched, &canonical, &pins, preset, &model, limit))?;
     let code = if options.code { timings.pass("code", || code::cpu(&built.kernels.kernels, &options.level))? } else { vec![] };
     let best = &searched.candidates[built.candidate];
+    notes.extend(built.notes.iter().cloned());
     let plan = Plan {
         compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
         request: request.clone(),

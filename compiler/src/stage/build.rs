@@ -25,6 +25,8 @@ pub struct Built {
     pub schedule: Schedule,
     /// The kernels.
     pub kernels: KernelTable,
+    /// What the user should know of it.
+    pub notes: Vec<Diagnostic>,
 }
 
 /// How often a candidate is solved again with more bytes reserved.
@@ -198,7 +200,18 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
         })
         .collect();
     let schedule = Schedule { kind: c.setting.schedule, microbatches: c.setting.microbatches, step: timeline.step, bubble: timeline.bubble };
-    Built { candidate: index, stages: plans, programs, schedule, kernels }
+    let notes = programs.iter().zip(&c.cuts).filter(|(p, _)| c.setting.stages > 1 && !has_product(p)).map(|(p, cut)| idle_stage(p, *cut)).collect();
+    Built { candidate: index, stages: plans, programs, schedule, kernels, notes }
+}
+
+/// Whether a stage multiplies matrices at all.
+fn has_product(program: &Program) -> bool {
+    program.phases.iter().flatten().any(|i| matches!(i.kind, InstructionKind::MatMul(_) | InstructionKind::Library { op: ir::OpKind::Convolution(_), .. }))
+}
+
+fn idle_stage(program: &Program, cut: (u32, u32)) -> Diagnostic {
+    Diagnostic::note("N0401", format!("stage {} has no matrix product: it holds layers {} to {} only", program.stage, cut.0, cut.1 - 1))
+        .with_help("fewer `--stages` use the devices better")
 }
 
 /// Shardings of what a stage computes or keeps.
