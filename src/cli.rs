@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Compile(crate::compile::Args),
     /// Execute a plan.
     Run(crate::run::Args),
+    /// Check a plan against the step it was made from.
+    Verify(crate::verify::Args),
     /// Write the page that shows a plan.
     View(crate::view::Args),
     /// Tell why a value or an op is sharded as it is.
@@ -37,6 +39,7 @@ impl Command {
         match self {
             Command::Compile(args) => crate::compile::command(args, terminal),
             Command::Run(args) => crate::run::command(args, terminal),
+            Command::Verify(args) => crate::verify::command(args, terminal),
             Command::View(args) => crate::view::command(args, terminal),
             Command::Explain(args) => crate::explain::command(args, terminal),
         }

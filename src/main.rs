@@ -7,6 +7,7 @@ mod compile;
 mod diagnostics;
 mod explain;
 mod run;
+mod verify;
 mod view;
 
 use clap::Parser;

@@ -55,6 +55,33 @@ impl Layout {
     }
 }
 
+/// The coarsest shape that both layouts can be seen in, row-major, with the strides of each; `None` when there is none.
+fn common(give: &Layout, take: &Layout) -> Option<(Vec<u64>, Vec<i64>, Vec<i64>)> {
+    let dims = |l: &Layout| l.dims.iter().copied().chain([(l.run, 1)]).filter(|(n, _)| *n != 1).collect::<Vec<_>>();
+    let (mut a, mut b) = (dims(give), dims(take));
+    let (mut shape, mut from, mut to) = (Vec::new(), Vec::new(), Vec::new());
+    while let (Some(x), Some(y)) = (a.last_mut(), b.last_mut()) {
+        let n = x.0.min(y.0);
+        if n == 0 {
+            return Some((vec![0], vec![0], vec![0]));
+        }
+        if x.0 % n != 0 || y.0 % n != 0 {
+            return None;
+        }
+        shape.push(n as u64);
+        from.push(x.1 as i64);
+        to.push(y.1 as i64);
+        (*x, *y) = ((x.0 / n, x.1 * n), (y.0 / n, y.1 * n));
+        a.pop_if(|x| x.0 == 1);
+        b.pop_if(|y| y.0 == 1);
+    }
+    for list in [&mut from, &mut to] {
+        list.reverse();
+    }
+    shape.reverse();
+    (a.is_empty() && b.is_empty()).then_some((shape, from, to))
+}
+
 /// One buffer's part.
 #[derive(Clone, Debug)]
 struct Part {
@@ -138,16 +165,11 @@ impl Collective {
                 return Err(wrong("a collective's input and output share memory".into()));
             }
             let element = dtype.bytes() as usize;
-            // Where the shapes differ, both are read in row-major order, which the give's runs express only when they agree: walk as elements.
             let (give, take) = (Layout::new(&s.give), Layout::new(&s.take));
-            let signed = |strides: &[u64]| strides.iter().map(|s| *s as i64).collect::<Vec<_>>();
-            let copy = if s.give.shape == s.take.shape {
-                StridedCopy::new(&s.give.shape, &signed(&s.give.strides), &signed(&s.take.strides), element)
-            } else if give.dims.is_empty() && take.dims.is_empty() {
-                StridedCopy::new(&[given], &[1], &[1], element)
-            } else {
+            let Some((shape, from, to)) = common(&give, &take) else {
                 return Err(wrong(format!("pieces of shapes {:?} and {:?} are exchanged", s.give.shape, s.take.shape)));
             };
+            let copy = StridedCopy::new(&shape, &from, &to, element);
             let copy = copy.ok_or_else(|| wrong("a piece has too many dimensions".into()))?;
             parts.push(Part { input, output, give, take, copy });
         }
@@ -252,4 +274,19 @@ fn fold<T: Element>(reducer: Reducer, block: &mut [T::Wide], with: &[T]) {
         };
     }
     each!(Add, Mul, Max, Min, And, Or, Xor);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_and_a_block_have_a_common_shape() {
+        let layout = |shape: &[u64], strides: &[u64]| Layout::new(&Pieces { shape: shape.to_vec(), strides: strides.to_vec(), peer_stride: 0 });
+        let block = layout(&[4, 6], &[10, 1]);
+        assert_eq!(common(&layout(&[24], &[1]), &block), Some((vec![4, 6], vec![6, 1], vec![10, 1])));
+        assert_eq!(common(&layout(&[3, 8], &[8, 1]), &block), Some((vec![4, 6], vec![6, 1], vec![10, 1])));
+        assert_eq!(common(&layout(&[3, 8], &[9, 1]), &block), None);
+        assert_eq!(common(&layout(&[], &[]), &layout(&[1, 1], &[7, 1])), Some((vec![], vec![], vec![])));
+    }
 }

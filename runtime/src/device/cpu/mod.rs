@@ -14,6 +14,7 @@ use code::{Function, Object};
 use ir::kernel::Kernel;
 use ir::program::{Instruction, InstructionKind, KernelId, Program, Scalar};
 use ir::{AxisId, Diagnostic, PrimaryMap, Result};
+use std::mem::MaybeUninit;
 use std::sync::Arc;
 
 pub use matmul::SCRATCH_BYTES as MATMUL_SCRATCH_BYTES;
@@ -196,15 +197,16 @@ impl Device for CpuDevice {
             match &self.phases[position.phase as usize][position.instruction as usize] {
                 Call::Communication => {}
                 Call::Kernel { function, parameters, scalars } => {
-                    let mut pointers = [std::ptr::null_mut::<u8>(); MAX_PARAMETERS];
-                    let mut values = [0i64; MAX_PARAMETERS];
+                    // Only the first of each are used, so clearing all would cost more than the call.
+                    let mut pointers = [const { MaybeUninit::<*mut u8>::uninit() }; MAX_PARAMETERS];
+                    let mut values = [const { MaybeUninit::<i64>::uninit() }; MAX_PARAMETERS];
                     for (p, place) in pointers.iter_mut().zip(parameters) {
-                        *p = base.add(place.offset(m));
+                        p.write(base.add(place.offset(m)));
                     }
                     for (v, scalar) in values.iter_mut().zip(scalars) {
-                        *v = scalar.at(m);
+                        v.write(scalar.at(m));
                     }
-                    function(pointers.as_ptr(), values.as_ptr());
+                    function(pointers.as_ptr().cast(), values.as_ptr().cast());
                 }
                 Call::MatMul { product, a, b, c } => {
                     product.run(base.add(a.offset(m)), base.add(b.offset(m)), base.add(c.offset(m)), &mut self.scratch);

@@ -1,0 +1,158 @@
+//! `verify PLAN`: the planned step against the unsharded one, tensor by tensor.
+//!
+//! The plan runs; the interpreter runs the step it was made from, as typed and in `f64`; after one and after three steps every result is judged
+//! (`ir::judge` says how). Arguments are given as for `run`, or made up from a fixed seed: parameters small, other state zero, batches varied.
+
+use crate::diagnostics::Terminal;
+use crate::run::{read_arguments, read_plan};
+use ir::interp::Tensor as Reference;
+use ir::judge::{self, Judgement, Verdict};
+use ir::plan::Plan;
+use ir::{Diagnostic, Graph, Result};
+use runtime::checkpoint::{self, Batches};
+use runtime::{Arguments, Options, Session, Tensor};
+use serde_json::{Value, json};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::sync::Arc;
+
+/// Check a plan against the step it was made from.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    /// The plan, as written by `compile`.
+    plan: PathBuf,
+    /// Arguments of the step, as for `run`; made up when not given.
+    #[arg(long, value_name = "FILE")]
+    inputs: Option<PathBuf>,
+    /// Batch arguments with a leading dimension of steps.
+    #[arg(long, value_name = "FILE")]
+    batches: Option<PathBuf>,
+    /// After how many steps results are judged.
+    #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 3])]
+    steps: Vec<u64>,
+    /// Print every tensor, not only the worst.
+    #[arg(long)]
+    all: bool,
+}
+
+/// Tensors named in a failure.
+const NAMED: usize = 8;
+
+/// `verify`.
+pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
+    let plan = Arc::new(read_plan(&args.plan)?);
+    let graph = plan.source.main().ok_or_else(|| Diagnostic::input("E0905", "this plan is inconsistent: it has no step"))?;
+    let batches = match &args.batches {
+        Some(path) => {
+            let (batches, notes) = Batches::read(path, &checkpoint::argument_types(&plan))?;
+            terminal.notes(&notes);
+            Some(batches)
+        }
+        None => None,
+    };
+    let mut arguments = made_up(&plan, graph);
+    if args.inputs.is_some() {
+        let given = read_arguments(&plan, args.inputs.as_deref(), terminal)?;
+        // What a file leaves out is zeros, as for `run`.
+        arguments = arguments.into_iter().map(|(i, t)| (i, Arc::new(Tensor::zeros(t.ty.clone())))).chain(given).collect();
+    }
+    if let Some(batches) = &batches {
+        arguments.extend(batches.batch(0));
+    }
+    let mut session = Session::open(&plan, &Options::default())?;
+    terminal.notes(&session.set_inputs(&arguments)?);
+    let state: Vec<(usize, usize)> = plan.interface.state.iter().map(|(a, r)| (*r as usize, *a as usize)).collect();
+    let inputs = arguments.values().map(|t| reference(t)).collect::<Result<_>>()?;
+    let mut oracle = judge::Reference::new(&plan.source, graph, &state, inputs)?;
+    let wanted: Vec<u32> = (0..graph.outputs.len() as u32).collect();
+    let mut outside = Vec::new();
+    for step in 1..=args.steps.iter().copied().max().unwrap_or(0) {
+        let batch = batches.as_ref().map(|b| b.batch(step - 1)).unwrap_or_default();
+        for (i, tensor) in &batch {
+            oracle.set_input(*i as usize, &reference(tensor)?)?;
+        }
+        session.step(&batch)?;
+        oracle.step()?;
+        if !args.steps.contains(&step) {
+            continue;
+        }
+        let results = session.results(&wanted)?;
+        if let Some(i) = wanted.iter().find(|i| !results.contains_key(*i)) {
+            return Err(Diagnostic::input("E0602", format!("this plan is inconsistent: result {i} is in no buffer")).into());
+        }
+        let results = results.values().map(|t| reference(t)).collect::<Result<Vec<_>>>()?;
+        let judgement = oracle.judge(&results)?;
+        print(step, &judgement, args.all, terminal);
+        outside.extend(judgement.verdicts.into_iter().filter(|v| !v.within()).map(|v| (step, v)));
+    }
+    if outside.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(failure(&outside).into()) }
+}
+
+fn reference(tensor: &Tensor) -> Result<Reference> {
+    Ok(Reference::from_bytes(tensor.ty.clone(), &tensor.bytes)
+        .ok_or_else(|| Diagnostic::input("E0620", format!("{} bytes are given for {}", tensor.bytes.len(), tensor.ty)))?)
+}
+
+/// Arguments for a step nothing is known of: the same every time.
+fn made_up(plan: &Plan, graph: &Graph) -> Arguments {
+    let make = |(i, v): (usize, &ir::ValueId)| {
+        let ty = graph.ty(*v);
+        let i = i as u32;
+        let is_state = plan.interface.state.iter().any(|(a, _)| *a == i);
+        let tensor = if is_state && !plan.interface.parameters.contains(&i) {
+            Tensor::zeros(ty.clone())
+        } else {
+            let integers = ty.dtype.is_integer();
+            let scale = if is_state { 0.05 } else { 1.0 };
+            // A multiplicative hash of the element's number: spread evenly, and the same everywhere.
+            let noise = |e: u64| {
+                f64::from(((e + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(i) << 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as u32)
+                    / 16_777_216.0
+            };
+            let value = |e: u64| if integers { (noise(e) * 97.0).floor() } else { (2.0 * noise(e) - 1.0) * scale };
+            let bytes = (0..ty.elements()).flat_map(|e| ir::literal::encode(ty.dtype, value(e))).collect();
+            Tensor { ty: ty.clone(), bytes }
+        };
+        (i, Arc::new(tensor))
+    };
+    graph.inputs.iter().enumerate().map(make).collect()
+}
+
+fn object(v: &Verdict) -> Value {
+    json!({"name": v.name, "distance": v.distance, "allowance": v.allowance, "relative": v.relative(), "ratio": v.ratio(), "within": v.within()})
+}
+
+fn line(v: &Verdict) -> String {
+    format!("{:.2} of what is allowed, {:.1e} relative: {}", v.ratio(), v.relative(), v.name)
+}
+
+fn print(step: u64, judgement: &Judgement, all: bool, terminal: &Terminal) {
+    let worst = judgement.worst();
+    if terminal.json() {
+        let mut value = json!({"steps": step, "within": judgement.within(), "tensors": judgement.verdicts.len(), "worst": worst.map(object)});
+        if all {
+            value["all"] = judgement.verdicts.iter().map(object).collect();
+        }
+        return terminal.object(&value);
+    }
+    if all {
+        for v in &judgement.verdicts {
+            terminal.line(&format!("  {}", line(v)));
+        }
+    }
+    let count = judgement.verdicts.len();
+    let good = judgement.verdicts.iter().filter(|v| v.within()).count();
+    let worst = worst.map(line).unwrap_or_default();
+    terminal.line(&format!("after {step} step{}  {good} of {count} tensors within · worst {worst}", if step == 1 { "" } else { "s" }));
+}
+
+fn failure(outside: &[(u64, Verdict)]) -> Diagnostic {
+    let mut d = Diagnostic::outcome("E0640", format!("the plan does not compute the step: {} tensors are outside", outside.len()));
+    for (step, v) in outside.iter().take(NAMED) {
+        d = d.with_note(format!("after {step}: {} is {:.3e} away, allowed {:.3e} ({:.1e} relative)", v.name, v.distance, v.allowance, v.relative()));
+    }
+    if outside.len() > NAMED {
+        d = d.with_note(format!("and {} more; `--all` shows every tensor", outside.len() - NAMED));
+    }
+    d
+}
