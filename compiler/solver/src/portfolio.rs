@@ -203,9 +203,7 @@ impl Run<'_> {
         let patience = 40 + self.model.costs.len() as u32 / 20;
         if behind && worker.barren < patience && worker.chance(0.9) {
             if let Some((_, choice)) = &best {
-                let barren = worker.barren;
-                worker.restart(choice);
-                worker.barren = barren;
+                worker.resume(choice);
             }
         }
         // Now and then what the relaxation proposes, even while deepening still pays.
@@ -217,7 +215,7 @@ impl Run<'_> {
             }
             return;
         }
-        let barren = worker.barren;
+        let standing = worker.standing();
         let start = match (vote, &best) {
             (Some(vote), _) if elsewhere || worker.chance(0.5) || best.is_none() => vote,
             (_, Some((_, choice))) => {
@@ -232,7 +230,11 @@ impl Run<'_> {
         if let Some(found) = found {
             self.offer(found);
         }
-        worker.barren = if better { 0 } else { barren };
+        if better {
+            worker.barren = 0;
+        } else {
+            worker.stand(standing);
+        }
     }
 }
 

@@ -42,7 +42,7 @@ enum Step {
 const MATRIX_ENTRIES: usize = 1 << 20;
 /// Dominance is looked for where it takes no more than this many steps, once for a whole problem or often.
 pub(crate) const DOMINANCE_ONCE: usize = 20_000_000;
-pub(crate) const DOMINANCE_OFTEN: usize = 100_000;
+pub(crate) const DOMINANCE_OFTEN: usize = 20_000;
 
 struct Reducer {
     costs: Vec<Vec<i64>>,

@@ -31,6 +31,8 @@ pub(crate) struct Worker<'m> {
     merit: [[f64; REGIONS.len()]; BITS.len()],
     /// What a unit of excess costs while limits are exceeded.
     weight: f64,
+    /// Gains below this are passed over at first, in internal units: large ones are found with less proof.
+    ambition: i64,
     /// Hard steps since the last gain.
     pub barren: u32,
     pub moves: u64,
@@ -47,6 +49,7 @@ impl<'m> Worker<'m> {
             random: Random::new(seed),
             merit: [[0.0; REGIONS.len()]; BITS.len()],
             weight,
+            ambition: i64::MAX,
             barren: 0,
             moves: 0,
             work: 0,
@@ -57,6 +60,24 @@ impl<'m> Worker<'m> {
     pub(crate) fn restart(&mut self, choice: &[u32]) {
         self.state = State::new(self.state.model, self.state.network, choice.to_vec());
         self.barren = 0;
+        self.ambition = i64::MAX;
+    }
+
+    /// Continues from a better choice without starting over.
+    pub(crate) fn resume(&mut self, choice: &[u32]) {
+        let standing = self.standing();
+        self.restart(choice);
+        self.stand(standing);
+    }
+
+    /// How far the search around the present choice has come.
+    pub(crate) fn standing(&self) -> (u32, i64) {
+        (self.barren, self.ambition)
+    }
+
+    /// Takes up where [`Worker::standing`] was read.
+    pub(crate) fn stand(&mut self, standing: (u32, i64)) {
+        (self.barren, self.ambition) = standing;
     }
 
     /// The present choice if it is feasible.
@@ -137,14 +158,26 @@ impl<'m> Worker<'m> {
         self.regions.narrow(self.state.network, &region, bits, &mut self.random)
     }
 
+    /// The least gain that is looked for now; zero in the end.
+    fn ambition(&mut self) -> i64 {
+        if self.ambition == i64::MAX {
+            self.ambition = self.state.model.cost(&self.state.choice).map_or(0, |c| c / 4000);
+        }
+        if self.ambition < 1 << self.state.model.unit.up {
+            self.ambition = 0;
+        }
+        self.ambition
+    }
+
     /// Steps with limits until `budget` is spent or `patience` steps in a row gained nothing.
     pub(crate) fn hard(&mut self, prices: &[i64], budget: u64, patience: u32, stop: &dyn Fn() -> bool) {
         let spent = self.work;
         while self.work - spent < budget && self.barren < patience && !stop() {
             let (b, r) = self.draw(0.3);
             let free = self.free(b, r);
-            let effort = Effort { table: 1 << (BITS[b] as u32 + 3), work: (budget / 8).clamp(2_000_000, 40_000_000), steps: 15, slack: 0 };
             let infeasible = self.state.excess > 0;
+            let slack = if infeasible { 0 } else { -self.ambition() };
+            let effort = Effort { table: 1 << (BITS[b] as u32 + 3), work: (budget / 8).clamp(2_000_000, 40_000_000), steps: 15, slack };
             let step = neighbourhood::search(&self.state, &free, &mut self.number, self.weight, prices, effort, stop);
             let cost = step.work + 40 * free.len() as u64 + 4 * self.state.model.limits.len() as u64 + 20_000;
             self.work += cost;
@@ -159,6 +192,10 @@ impl<'m> Worker<'m> {
                 self.barren = 0;
             } else if infeasible && self.barren % 12 == 11 {
                 self.weight = (2.0 * self.weight).min(1e12);
+            }
+            if slack < 0 && self.barren > 12 + self.number.len() as u32 / 100 {
+                self.ambition /= 4;
+                self.barren = 0;
             }
             let merit = &mut self.merit[b][r];
             *merit = 0.9 * *merit + 0.1 * gain / cost as f64;
