@@ -407,5 +407,5 @@ function toggleInPlace(node) {
 
 /** A button that gives a panel the whole window. */
 function maximal(id) {
-  return h("button", { title: "The whole window (Esc returns)", onclick: () => { $(id).classList.toggle("maximal"); dispatchEvent(new Event("resize")); } }, "⤢");
+  return h("button", { title: "The whole window (Esc returns)", onclick: () => { $(id).classList.toggle("maximal"); } }, "⤢");
 }

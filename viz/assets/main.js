@@ -57,7 +57,7 @@ function onKey(e) {
   const key = e.key;
   if (key === "/") { $("search").focus(); $("search").select(); }
   else if (key === "?") showHelp();
-  else if (key === "Escape") { const large = document.querySelector(".maximal"); if (large) { large.classList.remove("maximal"); redrawSized(); } else if (state.sel) select(""); }
+  else if (key === "Escape") { const large = document.querySelector(".maximal"); if (large) { large.classList.remove("maximal"); } else if (state.sel) select(""); }
   else if (key.startsWith("Arrow")) stepSelection(key);
   else if (key === "Enter" && e.target.tagName !== "BUTTON") { const node = selectedNode(); if (node && (node.children.length || node.type === "fold")) toggleInPlace(node.type === "row" && node.fold ? node.fold : node); else return; }
   else if (key === "f") fitGraph();
@@ -68,13 +68,6 @@ function onKey(e) {
   else if (/^[1-5]$/.test(key)) set({ tab: TABS[key - 1][0] });
   else return;
   e.preventDefault();
-}
-
-/** Draws again what depends on the size of its panel. */
-function redrawSized() {
-  drawMesh();
-  drawSchedule();
-  drawMemory();
 }
 
 drawHeader();
@@ -91,7 +84,18 @@ $("help-button").addEventListener("click", showHelp);
 addEventListener("keydown", onKey);
 addEventListener("hashchange", () => { if (location.hash !== fragment()) set(readFragment()); });
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", applyTheme);
-let resizing;
-addEventListener("resize", () => { clearTimeout(resizing); resizing = setTimeout(redrawSized, 80); });
 set(readFragment());
+const sizes = new Map();
+const observer = new ResizeObserver(entries => {
+  for (const { target } of entries) {
+    const size = [target.offsetWidth, target.offsetHeight], before = sizes.get(target.id);
+    sizes.set(target.id, size);
+    if (!before || Math.abs(before[0] - size[0]) + Math.abs(before[1] - size[1]) < 3) continue;
+    ({ mesh: drawMesh, schedule: drawSchedule, memory: drawMemory })[target.id]();
+  }
+});
+for (const id of ["mesh", "schedule", "memory"]) {
+  sizes.set(id, [$(id).offsetWidth, $(id).offsetHeight]);
+  observer.observe($(id));
+}
 document.documentElement.dataset.ready = Math.round(performance.now());

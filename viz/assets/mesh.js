@@ -47,7 +47,7 @@ function tileView(v, stage, sharding) {
   const left = row < 0 ? 8 : Math.min(120, 20 + 5.8 * Math.max(...[...Array(Math.min(rows, 32)).keys()].map(r => { const e = extent(shape[row], rows, r); return `${(sharding.dims[row] || []).map(a => axisName(stage, a)).join("")}${rows > 1 ? r : ""} ${e.from}:${e.to}`.length; }))), top = 36;
   const width = Math.min(room - left - 8, 520);
   const ratio = row < 0 ? 0.16 : Math.max(0.32, Math.min(0.62, Math.sqrt(shape[row] / shape[column]) * 0.62));
-  const height = Math.max(width * ratio, rows * 24);
+  const height = Math.max(rows * 24, Math.min(width * ratio, Math.max(76, $("mesh").clientHeight - 176)));
   const svg = s("svg", { id: "tiles", width: left + width + 8, height: top + height + 8, role: "img", "aria-label": "Shards of " + V.name[v] }, patterns());
   const held = new Map();
   for (let d = 0; d < meshSize(stage); d++) {
@@ -64,7 +64,9 @@ function tileView(v, stage, sharding) {
     const x = cell(shape[column], columns, c, width);
     const devices = held.get(r + "," + c) || [];
     const g = s("g", { class: "tile-group", onmouseenter: () => light(devices, v, stage), onmouseleave: () => light(null) });
-    g.append(s("rect", { class: "tile", "data-devices": devices.join(" "), x: left + x.at, y: top + y.at, width: x.length, height: y.length, style: `fill:${tileColour(sharding, row, column, r, c, rows, columns)}` }));
+    const [down, across] = tileColours(sharding, row, column, r, c, rows, columns);
+    g.append(s("rect", { class: "tile", "data-devices": devices.join(" "), x: left + x.at, y: top + y.at, width: x.length, height: y.length, style: `fill:${down}` }));
+    if (across) g.append(corner(left + x.at, top + y.at, x.length, y.length, across));
     if (sharding.partial.length) g.append(s("rect", { class: "hatch", x: left + x.at, y: top + y.at, width: x.real, height: y.real }));
     if (x.padding > 0) g.append(s("rect", { class: "pad", x: left + x.at + x.real, y: top + y.at, width: x.length - x.real, height: y.length }));
     if (y.padding > 0) g.append(s("rect", { class: "pad", x: left + x.at, y: top + y.at + y.real, width: x.real, height: y.length - y.real }));
@@ -79,16 +81,18 @@ function tileView(v, stage, sharding) {
   return h("div", {}, controls, svg, others.length ? h("p", { class: "empty" }, `Drawn at the first block of ${others.map(d => "dimension " + d).join(" and ")}, also cut.`) : null);
 }
 
-/** Colour by the axes that cut the drawn dimensions; grey when none does. */
-function tileColour(sharding, row, column, r, c, rows, columns) {
+/** The colours of a tile: by the axis that cuts the rows, and by the one that cuts the columns when both do; grey when none does. */
+function tileColours(sharding, row, column, r, c, rows, columns) {
   const axis = d => d >= 0 && sharding.dims[d] && sharding.dims[d].length ? sharding.dims[d][0] : -1;
-  const shade = (i, n) => 30 + (n > 1 ? 38 * i / (n - 1) : 0);
+  const tint = (a, i, n) => `color-mix(in oklab, ${axisColour(a)} ${(26 + (n > 1 ? 40 * i / (n - 1) : 0)).toFixed(0)}%, var(--panel))`;
   const a = axis(row), b = axis(column);
-  const tint = (colour, strength) => `color-mix(in oklab, ${colour} ${strength.toFixed(0)}%, var(--panel))`;
-  if (a >= 0 && b >= 0) return `color-mix(in oklab, ${tint(axisColour(a), shade(r, rows))}, ${tint(axisColour(b), shade(c, columns))})`;
-  if (a >= 0) return tint(axisColour(a), shade(r, rows));
-  if (b >= 0) return tint(axisColour(b), shade(c, columns));
-  return "color-mix(in oklab, var(--faint) 26%, var(--panel))";
+  if (a >= 0) return [tint(a, r, rows), b >= 0 ? tint(b, c, columns) : ""];
+  return [b >= 0 ? tint(b, c, columns) : "color-mix(in oklab, var(--faint) 26%, var(--panel))", ""];
+}
+
+/** The upper right half of a tile that two axes cut. */
+function corner(x, y, w, high, colour) {
+  return s("path", { d: `M${x + 1} ${y + 1}H${x + w - 1}V${y + high - 1}z`, "pointer-events": "none", style: `fill:${colour}` });
 }
 
 /** The bar along a side of the tiles: its axis's colour, its coordinates, and where each block begins. */
@@ -107,7 +111,7 @@ function ruler(svg, stage, sharding, d, size, n, left, top, length, across) {
     svg.append(s("text", { class: "soft", x: t.x, y: across ? t.y : t.y + 4, "text-anchor": across ? "middle" : "end" }, cut(label, across ? w : left - 10, 5.6)));
   }
   const title = `dimension ${d}${axes.length ? " over " + axes.map(a => axisName(stage, a)).join(", ") : ", whole"}`;
-  if (across) svg.append(s("text", { class: "faint", x: left, y: 10 }, title + (svg.dataset.rows || "")));
+  if (across) svg.append(s("text", { class: "faint", x: left, y: 10 }, title));
   else svg.append(s("text", { class: "faint", x: 0, y: top - 10 }, "dim " + d));
 }
 
@@ -129,18 +133,19 @@ function deviceGrid(stage, v, sharding, dim) {
   for (let c = 0; c < columns && last >= 0; c++) svg.append(s("text", { x: left + c * w + w / 2, y: 28, "text-anchor": "middle", style: `fill:${axisColour(last)};font-weight:600` }, small ? c : axes[last][0] + c));
   for (let d = 0; d < Math.min(n, 4096); d++) {
     const r = Math.floor(d / columns), c = d % columns, at = coordinates(stage, d);
-    if (c === 0 && rows > 1) svg.append(s("text", { x: left - 5, y: top + r * hgt + hgt / 2 + 4, "text-anchor": "end", style: `fill:${axisColour(Math.max(0, last - 1))};font-weight:600` }, axes.slice(0, last).map((a, i) => (i === 0 || axes.length > 2 ? a[0] + at[i] : a[0] + at[i])).join("")));
+    if (c === 0 && rows > 1) svg.append(s("text", { x: left - 5, y: top + r * hgt + hgt / 2 + 4, "text-anchor": "end", style: `fill:${axisColour(Math.max(0, last - 1))};font-weight:600` }, axes.slice(0, last).map((a, i) => a[0] + at[i]).join("")));
     const number = P.stages[stage].devices[d] ?? d;
     const g = s("g", { class: "device", "data-device": d, "data-stage": stage, onmouseenter: () => v >= 0 && light([d], v, stage), onmouseleave: () => light(null) });
-    let colour = "var(--sunk)";
+    let colours = ["var(--sunk)", ""];
     if (sharding) {
       const shape = typeOf(v).shape, [row, column] = shape.length ? drawnDims(shape, sharding) : [-1, -1];
       const b = x => x < 0 ? [0, 1] : blockOf(stage, sharding.dims[x] || [], at);
-      colour = tileColour(sharding, row, column, b(row)[0], b(column)[0], b(row)[1], b(column)[1]);
+      colours = tileColours(sharding, row, column, b(row)[0], b(column)[0], b(row)[1], b(column)[1]);
     }
     g.append(s("title", {}, `device ${number}: ${axes.map((a, i) => a[0] + "=" + at[i]).join(", ")}`));
-    g.append(s("rect", { class: "frame", x: left + c * w + 1, y: top + r * hgt + 1, width: w - 2, height: hgt - 2, rx: 3, style: `fill:${colour}` }));
-    if (sharding && sharding.partial.length) { svg.dataset.hatched = ""; g.append(s("rect", { class: "hatch", x: left + c * w + 1, y: top + r * hgt + 1, width: w - 2, height: hgt - 2, rx: 3 })); }
+    g.append(s("rect", { class: "frame", x: left + c * w + 1, y: top + r * hgt + 1, width: w - 2, height: hgt - 2, rx: 3, style: `fill:${colours[0]}` }));
+    if (colours[1]) g.append(corner(left + c * w + 1, top + r * hgt + 1, w - 2, hgt - 2, colours[1]));
+    if (sharding && sharding.partial.length) { g.append(s("rect", { class: "hatch", x: left + c * w + 1, y: top + r * hgt + 1, width: w - 2, height: hgt - 2, rx: 3 })); }
     g.append(s("text", { class: small ? "" : "strong", x: left + c * w + w / 2, y: top + r * hgt + hgt / 2 + 4, "text-anchor": "middle" }, number));
     svg.append(g);
   }
