@@ -155,7 +155,7 @@ function overview() {
       { name: "stage", of: r => r.i, number: true }, { name: "layers", of: r => r.st.layers[0], text: r => `${r.st.layers[0]} to ${r.st.layers[1] - 1}` }, { name: "mesh", of: r => meshSizes(r.i) }, { name: "devices", of: r => ranges(r.st.devices) },
       { name: "forward", of: r => r.st.times[1], text: r => seconds(r.st.times[1]), number: true }, { name: "backward", of: r => r.st.times[2], text: r => seconds(r.st.times[2]), number: true }, { name: "update", of: r => r.st.times[3], text: r => seconds(r.st.times[3]), number: true },
       { name: "arena", of: r => r.st.memory.arena, text: r => bytes(r.st.memory.arena), number: true }] }),
-    h("h4", {}, "Results"), links(P.outputs.slice(-12).map(([v, name]) => linkTo("value:" + v, name))),
+    P.outputs.some(([v]) => !typeOf(v).shape.length) ? [h("h4", {}, "Scalar results"), links(P.outputs.filter(([v]) => !typeOf(v).shape.length).map(([v, name]) => linkTo("value:" + v, name)))] : null,
     P.notes.length ? [h("h4", {}, "Notes"), P.notes.slice(0, 3).map(noteView)] : null];
 }
 

@@ -106,7 +106,7 @@ function drawGraph() {
   for (const e of list) {
     const hot = (near.selected.has(e.from) || near.selected.has(e.to)) && (!near.values || [...e.values].some(v => near.values.has(v)));
     if (most && !hot && e.from.parent !== e.to.parent) { hidden++; continue; }
-    const path = drawEdge(e, hot, e.from.parent !== e.to.parent && (e.from.type !== "phase" || e.to.type !== "phase"));
+    const path = drawEdge(e, hot, farApart(e.from, e.to));
     if (path) edges.append(path);
   }
   graph.scene = s("g", {}, containers, edges, cards);
@@ -151,12 +151,12 @@ function stageCard(g, node, box) {
 function rowLabel(g, node, box) {
   const n = node.type === "fold" ? node.rows.length : 1;
   const middle = box.h > 120 ? 26 : box.h / 2 - 2;
-  const title = node.type === "fold" ? node.rows[0].title : node.title;
-  g.append(s("text", { class: "strong", x: 10, y: middle }, cut(title, LABEL - 40)));
+  const title = (node.type === "fold" ? node.rows[0].title : node.title).replace(/ \(.*\)$/, "");
+  g.append(s("text", { class: "strong", x: 10, y: middle }, cut(title, LABEL - 34)));
   const other = n > 1 ? `×${n} identical` : `${plural(node.ops.length, "op")}`;
   g.append(s("text", { class: "soft", x: 10, y: middle + 14 }, other));
-  if (n > 1) toggleMark(g, node, LABEL - 16, middle + 2, false);
-  else if (node.fold && node.fold.rows[0] === node) toggleMark(g, node.fold, LABEL - 16, middle + 2, true);
+  if (node.type === "fold" && node.leader === node) toggleMark(g, node, LABEL - 16, middle + 2, false);
+  else if (node.fold && node.fold.leader.rows[0] === node) toggleMark(g, node.fold.leader, LABEL - 16, middle + 2, true);
 }
 
 function partCard(g, node, box) {
@@ -226,6 +226,14 @@ function hint(node) {
   if (node.type === "input") return `${V.name[node.value]}: ${typeOf(node.value).text}\n${roles.get(node.value)}`;
   const [compute, communication, reshard] = costOf(node.ops);
   return `${node.title}\n${plural(node.ops.length, "op")}: compute ${seconds(compute)}, communication ${seconds(communication)}, reshard ${seconds(reshard)}`;
+}
+
+/** Edges inside a part, a layer, or between one phase of neighbouring layers are drawn plainly; the others faintly. */
+function farApart(a, b) {
+  if (a.parent === b.parent) return false;
+  if (a.type !== "phase" || b.type !== "phase" || a.stage !== b.stage || a.phase !== b.phase) return true;
+  const rows = rowsOf(nodes.get("s" + a.stage)), at = n => rows.findIndex(r => r === n.parent || r.type === "fold" && r.rows[0] === n.parent);
+  return Math.abs(at(a) - at(b)) > 1;
 }
 
 /** Curves leave and enter on the sides that face each other. */

@@ -59,7 +59,7 @@ function onKey(e) {
   else if (key === "?") showHelp();
   else if (key === "Escape") { const large = document.querySelector(".maximal"); if (large) { large.classList.remove("maximal"); } else if (state.sel) select(""); }
   else if (key.startsWith("Arrow")) stepSelection(key);
-  else if (key === "Enter" && e.target.tagName !== "BUTTON") { const node = selectedNode(); if (node && (node.children.length || node.type === "fold")) toggleInPlace(node.type === "row" && node.fold ? node.fold : node); else return; }
+  else if (key === "Enter" && e.target.tagName !== "BUTTON") { const node = selectedNode(); if (node && (node.children.length || node.type === "fold")) toggleInPlace(node.type === "row" && node.fold ? node.fold.leader : node); else return; }
   else if (key === "f") fitGraph();
   else if (key === "+" || key === "=") zoomGraph(1.25);
   else if (key === "-") zoomGraph(1 / 1.25);

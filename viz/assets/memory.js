@@ -2,7 +2,9 @@
 
 const memoryOf = stage => P.stages[stage].memory;
 const peakOf = stage => Math.max(memoryOf(stage).arena, ...memoryOf(stage).timeline.map(t => t[1]));
-const kindColour = kind => `var(--k-${/^[a-z]+$/.test(kind) ? kind : "temporary"}, var(--k-temporary))`;
+const KINDS = ["parameter", "optimizer", "gradient", "data", "activation", "temporary", "communication"];
+/** The colour of a kind of buffer, called in the singular or the plural. */
+const kindColour = kind => `var(--k-${KINDS.find(k => kind.startsWith(k.slice(0, 8))) || "temporary"})`;
 
 /** The stage whose memory is told: the selected one, or the fullest. */
 function memoryStage() {
@@ -45,11 +47,13 @@ function memoryChart(stage) {
       svg.append(s("path", { class: "memory-area", d: `${line}L${x(list.length)} ${y(0)}L${left} ${y(0)}z` }));
       const peak = list.reduce((best, t, k) => t[1] > list[best][1] ? k : best, 0);
       svg.append(s("circle", { class: "peak", cx: x(peak + 0.5), cy: y(list[peak][1]), r: 3.2 }, s("title", {}, `peak: ${list[peak][0]}, ${bytes(list[peak][1])}`)));
-      list.forEach(([moment, b], k) => {
-        const run = runOfMoment(stage, moment);
-        const chosen = run && (state.sel === run || focus && focus.stage === stage && focus.microbatch < 0 && focus.phase === Number(run.split(".")[1]));
-        if (chosen) svg.append(s("rect", { x: x(k), y: top, width: Math.max(1, w / list.length), height: high, style: "fill:var(--accent);opacity:.16" }));
-        if (list.length <= 2000) svg.append(s("rect", { class: "moment", "data-moment": moment, x: x(k), y: top, width: w / list.length, height: high, style: "fill:transparent;cursor:pointer", onclick: () => run && select(run) }, s("title", {}, `${moment}: ${bytes(b)}`)));
+      list.forEach(([moment, b, phase, m, value], k) => {
+        const sel = value >= 0 ? "value:" + value : phase >= 0 ? `run:${stage}.${phase}.${Math.max(0, m)}` : "";
+        const own = value >= 0 && focus && focus.values.includes(value);
+        const around = focus && focus.stage === stage && focus.phase === phase && (m < 0 || focus.microbatch < 0 || focus.microbatch === m);
+        if (own || around) svg.append(s("rect", { class: own ? "moment-own" : "moment-around", x: x(k), y: top, width: Math.max(own ? 2 : 0.5, w / list.length), height: high, style: `fill:var(--accent);opacity:${own ? 0.75 : 0.12}` }));
+        if (k && phase !== list[k - 1][2] && m < 0) svg.append(s("line", { class: "grid-line", x1: x(k), x2: x(k), y1: top, y2: top + high }));
+        if (list.length <= 2000) svg.append(s("rect", { class: "moment", "data-moment": moment, x: x(k), y: top, width: w / list.length, height: high, style: "fill:transparent;cursor:pointer", onclick: () => sel && select(sel) }, s("title", {}, `${moment}: ${bytes(b)}`)));
       });
     }
     svg.append(s("path", { class: "memory-line" + (i === stage ? " focus" : ""), d: line, "pointer-events": "none" }, s("title", {}, "stage " + i)));
@@ -57,17 +61,26 @@ function memoryChart(stage) {
   if (shown) svg.append(s("line", { class: "limit", x1: left, x2: width - 4, y1: y(limit), y2: y(limit) }), s("text", { class: "faint", x: width - 6, y: y(limit) - 3, "text-anchor": "end" }, `limit ${bytes(limit)}`));
   else if (limit) svg.append(s("text", { class: "faint", x: width - 6, y: 9, "text-anchor": "end" }, `limit ${bytes(limit)}, above the chart`));
   const list = memoryOf(stage).timeline;
-  if (list.length) svg.append(s("text", { class: "faint", x: left, y: height - 4 }, list[0][0]), s("text", { class: "faint", x: width - 4, y: height - 4, "text-anchor": "end" }, list[list.length - 1][0]));
-  else svg.append(s("text", { class: "soft", x: left + 8, y: top + 20 }, "no timeline in the plan"));
+  if (!list.length) svg.append(s("text", { class: "soft", x: left + 8, y: top + 20 }, "no timeline in the plan"));
+  momentLabels(svg, list, left, w, height - 4);
   return svg;
 }
 
-/** The part of the schedule that a moment names, such as `forward 3`. */
-function runOfMoment(stage, moment) {
-  const found = /^(before|forward|backward|after|update)(?:\D+(\d+))?/i.exec(moment);
-  if (!found) return "";
-  const phase = { before: 0, forward: 1, backward: 2, after: 3, update: 3 }[found[1].toLowerCase()];
-  return `run:${stage}.${phase}.${found[2] || 0}`;
+/** Names of the phases under their moments; the ends when moments are whole phases. */
+function momentLabels(svg, list, left, w, y) {
+  const label = (k, text, anchor) => svg.append(s("text", { class: "faint", x: left + w * k / list.length, y, "text-anchor": anchor }, text));
+  if (!list.length) return;
+  if (list.every(t => t[2] >= 0 && t[3] < 0)) {
+    for (let k = 0; k < list.length;) {
+      let end = k;
+      while (end < list.length && list[end][2] === list[k][2]) end++;
+      if ((end - k) / list.length * w > 40) label((k + end) / 2, PHASES[list[k][2]], "middle");
+      k = end;
+    }
+  } else {
+    label(0, list[0][0], "start");
+    label(list.length, list[list.length - 1][0], "end");
+  }
 }
 
 /** The arena by offset, with the selected values' buffers marked. */

@@ -29,7 +29,7 @@ function drawSchedule() {
   }
   const predicted = P.schedule.step;
   const text = planned
-    ? `As planned: the plan predicts ${seconds(predicted)} a step, ${percent(P.schedule.bubble)} idle. Boxes are its stage times in the order each stage runs them.`
+    ? `As planned: the plan predicts ${seconds(predicted)} a step, ${percent(P.schedule.bubble)} idle. The boxes are its stage times in the order each stage runs them; the prediction also counts transfers, and that stages that share a processor run faster while others wait.`
     : `Not what was planned: the same stage times under ${kind === "gpipe" ? "GPipe" : "1F1B"}. The plan runs ${P.schedule.kind === "gpipe" ? "GPipe" : "1F1B"}, ${seconds(predicted)} a step.`;
   replace(body, svg, h("p", { style: "margin:4px 0 0" }, h("b", { id: "span" }, `${seconds(t.span)} a step, bubble ${percent(t.bubble)}. `), h("span", { class: "empty" }, text)));
 }

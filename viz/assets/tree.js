@@ -51,23 +51,30 @@ const argumentLeaf = new Map();
   }
 })();
 
-/** Neighbouring layers of the same kind become one fold, which shows the first. */
+/** Layers that repeat (one kind, or a short pattern of kinds) become folds, one for each place in the pattern, which open together. */
 function foldLayers(stage) {
   stage.children.sort((a, b) => a.layer - b.layer);
-  const kind = row => P.layers[row.layer] ? P.layers[row.layer][1] : -1 - row.layer;
+  const all = stage.children, kinds = all.map(row => P.layers[row.layer] ? P.layers[row.layer][1] : -1 - row.layer);
   stage.rows = [];
-  for (let i = 0; i < stage.children.length;) {
-    let j = i + 1;
-    while (j < stage.children.length && kind(stage.children[j]) === kind(stage.children[i])) j++;
-    const rows = stage.children.slice(i, j);
-    if (rows.length > 1) {
+  for (let i = 0; i < all.length;) {
+    let period = 1, times = 1;
+    for (let p = 1; p <= 8; p++) {
+      let r = 1;
+      while (i + (r + 1) * p <= all.length && kinds.slice(i, i + p).every((k, o) => k === kinds[i + r * p + o])) r++;
+      if (r > 1 && r * p > (times > 1 ? times * period : 1)) [period, times] = [p, r];
+    }
+    if (times === 1) { stage.rows.push(all[i++]); continue; }
+    let leader = null;
+    for (let o = 0; o < period; o++) {
+      const rows = Array.from({ length: times }, (_, r) => all[i + o + r * period]);
       const fold = { id: `s${stage.stage}.f${rows[0].layer}`, type: "fold", parent: stage, rows, stage: stage.stage, layer: rows[0].layer, phase: -1, first: rows[0].first, ops: rows.flatMap(r => r.ops), children: rows };
-      fold.title = `${rows[0].title} … ${rows[rows.length - 1].title}`;
+      fold.title = `${rows[0].title} … ${rows[times - 1].title}`;
+      fold.leader = leader ||= fold;
       nodes.set(fold.id, fold);
       rows.forEach(r => r.fold = fold);
       stage.rows.push(fold);
-    } else stage.rows.push(rows[0]);
-    i = j;
+    }
+    i += period * times;
   }
 }
 
@@ -102,7 +109,10 @@ const defaultOpen = (() => {
 })();
 
 /** The rows a stage shows: folds that are open show their layers. */
-const rowsOf = stage => (stage.rows || []).flatMap(row => row.type === "fold" && state.open.has(row.id) ? row.rows : [row]);
+function rowsOf(stage) {
+  const rows = (stage.rows || []).flatMap(row => row.type === "fold" && state.open.has(row.leader.id) ? row.rows : [row]);
+  return rows.sort((a, b) => a.layer - b.layer);
+}
 
 /** The phases of a row or of a fold's first layer. */
 const phasesOf = row => row.type === "fold" ? row.rows[0].children : row.children;
@@ -115,7 +125,7 @@ function shownPart(leaf) {
   if (!path.length || !state.open.has(path[0].id)) return path[0] || null;
   let shown = path[1];
   let i = 2;
-  if (shown && shown.fold && !state.open.has(shown.fold.id)) {
+  if (shown && shown.fold && !state.open.has(shown.fold.leader.id)) {
     const first = shown.fold.rows[0];
     if (shown !== first) return first.children.find(p => p.phase === leaf.phase) || first.children[0];
   }
@@ -128,7 +138,7 @@ function shownPart(leaf) {
 function reveal(node) {
   const open = new Set(state.open);
   for (let n = node.parent; n && n !== root; n = n.parent) {
-    if (n.type === "row") { if (n.fold && n.fold.rows[0] !== n) open.add(n.fold.id); }
+    if (n.type === "row") { if (n.fold && n.fold.rows[0] !== n) open.add(n.fold.leader.id); }
     else open.add(n.id);
   }
   return open;

@@ -108,8 +108,8 @@ pub struct MemoryModel {
     pub peak_moment: String,
     /// (kind, bytes) at the peak.
     pub at_peak: Vec<(String, u64)>,
-    /// (moment, bytes).
-    pub timeline: Vec<(String, u64)>,
+    /// (moment, bytes, its phase or -1, its microbatch or -1, the value it is about or -1).
+    pub timeline: Vec<(String, u64, i64, i64, i64)>,
     /// (name, kind, bytes, value or -1).
     pub largest: Vec<(String, String, u64, i64)>,
 }
@@ -436,7 +436,7 @@ fn stage_model(plan: &Plan, number: usize, stage: &StagePlan, table: &IndexSet<S
             overhead: m.overhead.0,
             peak_moment: m.peak_moment.clone(),
             at_peak: m.at_peak.iter().map(|(k, b)| (k.clone(), b.0)).collect(),
-            timeline: m.timeline.iter().map(|(k, b)| (k.clone(), b.0)).collect(),
+            timeline: m.timeline.iter().map(|(k, b)| moment(k, b.0, lookup)).collect(),
             largest: m.largest.iter().map(|(n, k, b)| (n.clone(), k.clone(), b.0, value(n))).collect(),
         },
         shardings: table.iter().map(|s| sharding(s, &stage.mesh)).collect(),
@@ -446,6 +446,15 @@ fn stage_model(plan: &Plan, number: usize, stage: &StagePlan, table: &IndexSet<S
         }),
         buffers: program.map_or_else(Vec::new, |p| p.buffers.values().map(|b| buffer(b, value(&b.name))).collect()),
     }
+}
+
+/// What a moment's text speaks of: `forward 3` is a microbatch's phase, `forward %51 (line 54)` an instruction of it.
+fn moment(text: &str, bytes: u64, lookup: &Lookup) -> (String, u64, i64, i64, i64) {
+    let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+    let phase = ["before", "forward", "backward", "after"].iter().position(|p| *p == word).map_or(-1, |p| p as i64);
+    let microbatch = rest.parse().unwrap_or(-1);
+    let value = lookup.value_of_text(rest).map_or(-1, |v| i64::from(v.0));
+    (text.to_string(), bytes, phase, microbatch, value)
 }
 
 fn sharding(s: &Sharding, mesh: &Mesh) -> ShardingModel {
