@@ -28,7 +28,7 @@ pub fn check(plan: &Plan, given: &Arguments, index_arguments: &[u32], whole: boo
                 types.len(),
                 types.len().saturating_sub(1)
             ))),
-            Some(ty) if !same_elements(ty, &tensor.ty) || tensor.bytes.len() as u64 != ty.bytes() => {
+            Some(ty) if **ty != tensor.ty || tensor.bytes.len() as u64 != ty.bytes() => {
                 errors.push(Diagnostic::input("E0620", format!("arg{i} is {} and should be {ty}", tensor.ty)));
             }
             Some(_) if index_arguments.contains(&i) => errors.extend(not_a_number(i, tensor)),
@@ -41,11 +41,6 @@ pub fn check(plan: &Plan, given: &Arguments, index_arguments: &[u32], whole: boo
     let missing: Vec<String> = (0..types.len() as u32).filter(|i| whole && !given.contains_key(i)).map(|i| format!("arg{i}")).collect();
     let shown = if missing.len() > 8 { format!("{}, … ({} in all)", missing[..8].join(", "), missing.len()) } else { missing.join(", ") };
     Ok(if missing.is_empty() { Vec::new() } else { vec![Diagnostic::note("N0601", format!("not given and therefore zeros: {shown}"))] })
-}
-
-/// Whether two types hold the same elements in the same order: they may differ in dimensions of extent 1 (NumPy's contiguous scalars have one).
-fn same_elements(a: &TensorType, b: &TensorType) -> bool {
-    a.dtype == b.dtype && a.shape.iter().filter(|&&n| n != 1).eq(b.shape.iter().filter(|&&n| n != 1))
 }
 
 fn not_a_number(i: u32, tensor: &Tensor) -> Option<Diagnostic> {

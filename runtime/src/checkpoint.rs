@@ -69,9 +69,24 @@ pub fn argument_types(plan: &Plan) -> Vec<TensorType> {
 
 /// Reads `arg0`, `arg1`, … of a file; other names are warned of.
 ///
+/// A tensor that differs from its argument in dimensions of extent 1 only (NumPy's contiguous scalars have one) takes the argument's shape.
+///
 /// # Errors
 /// `E0630` a file that cannot be read, `E0631` one that is not safetensors or is damaged.
 pub fn read(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<Diagnostic>)> {
+    let (mut arguments, notes) = read_as_stored(path, types)?;
+    let extents = |t: &TensorType| t.shape.iter().copied().filter(|&n| n != 1).collect::<Vec<_>>();
+    for (i, tensor) in &mut arguments {
+        let ty = &types[*i as usize];
+        if tensor.ty != *ty && tensor.ty.dtype == ty.dtype && extents(&tensor.ty) == extents(ty) {
+            *tensor = Arc::new(Tensor { ty: ty.clone(), bytes: tensor.bytes.clone() });
+        }
+    }
+    Ok((arguments, notes))
+}
+
+/// Reads arguments in the shapes that the file has.
+fn read_as_stored(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<Diagnostic>)> {
     let bytes = std::fs::read(path).map_err(|e| Diagnostic::input("E0630", format!("{} cannot be read: {e}", path.display())))?;
     let damaged = |e: String| Diagnostic::input("E0631", format!("{} is not a whole safetensors file: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
@@ -115,7 +130,7 @@ impl Batches {
     /// # Errors
     /// As [`read`], and `E0632` when leading dimensions are missing, zero or differ.
     pub fn read(path: &Path, types: &[TensorType]) -> Result<(Batches, Vec<Diagnostic>)> {
-        let (arguments, notes) = read(path, types)?;
+        let (arguments, notes) = read_as_stored(path, types)?;
         let mut steps = None;
         for (i, t) in &arguments {
             let Some(&n) = t.ty.shape.first().filter(|n| **n > 0) else {
