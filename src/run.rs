@@ -102,7 +102,7 @@ fn print(plan: &Plan, report: &StepReport, terminal: &Terminal) {
 
 /// What a scalar is called in a line: its own name when that says more than a position, `loss` for the loss.
 fn label(is_loss: bool, name: &str) -> &str {
-    let says_something = name.chars().any(char::is_alphabetic) && !(name.strip_prefix("result").is_some_and(|rest| !rest.chars().any(char::is_alphabetic)));
+    let says_something = name.chars().any(char::is_alphabetic) && name.strip_prefix("result").is_none_or(|rest| rest.chars().any(char::is_alphabetic));
     if says_something || !is_loss { name } else { "loss" }
 }
 

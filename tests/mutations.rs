@@ -1,4 +1,5 @@
 //! The judge catches what loss curves hide: one bug planted at a time into a plan that passes.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 
 mod support;
 

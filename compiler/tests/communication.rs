@@ -1,4 +1,5 @@
 //! What plans communicate, against what the strategies' papers say: kinds, counts and bytes.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 
 use compiler::batch::state::Overrides;
 use compiler::pipeline::{self, Options, Timings};

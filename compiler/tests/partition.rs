@@ -1,4 +1,5 @@
 //! Every plan computes what the unsharded step computes: partitioned graphs, run in lock step, against the interpreter.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 
 use compiler::batch::{Microbatched, StepPhase, state::Overrides};
 use compiler::canonical;

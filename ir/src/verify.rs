@@ -93,10 +93,10 @@ pub fn call_cycle(module: &Module) -> Option<Vec<String>> {
 fn collect_callees<'g>(graph: &'g Graph, out: &mut Vec<&'g str>) {
     let mut seen: FxHashSet<&str> = out.iter().copied().collect();
     for op in graph.ops.values() {
-        if let OpKind::Call { callee } = &op.kind {
-            if seen.insert(callee) {
-                out.push(callee);
-            }
+        if let OpKind::Call { callee } = &op.kind
+            && seen.insert(callee)
+        {
+            out.push(callee);
         }
         for r in &op.regions {
             collect_callees(r, out);

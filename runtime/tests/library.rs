@@ -222,7 +222,7 @@ fn top_k_takes_the_first_of_equals() {
     }
     let operand = ty(F, &[1, 6]);
     let bytes = [1.0f32, f32::NAN, 0.0, -0.0, f32::INFINITY, f32::NEG_INFINITY].iter().flat_map(|x| x.to_le_bytes()).collect();
-    check_on(OpKind::TopK { k: 6 }, &[operand.clone()], &[operand, ty(DType::I32, &[1, 6])], &[bytes], 0.0);
+    check_on(OpKind::TopK { k: 6 }, std::slice::from_ref(&operand), &[operand.clone(), ty(DType::I32, &[1, 6])], &[bytes], 0.0);
 }
 
 /// A convolution of NHWC-like roles under any order of dimensions.

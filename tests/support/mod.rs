@@ -1,4 +1,5 @@
 //! Compiling and running models in tests, without the command line.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 #![allow(dead_code, reason = "each test file uses a part")]
 
 pub(crate) mod verify;

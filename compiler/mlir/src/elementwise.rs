@@ -321,7 +321,7 @@ pub(crate) fn convert(b: &mut Builder, v: Val, from: DType, to: DType, half_hard
             };
             round_to_storage(b, v, to, half_hardware)
         }
-        (true, false) => b.to_int_saturating(v, target, to.is_unsigned()),
+        (true, false) => b.int_saturating(v, target, to.is_unsigned()),
         (false, true) => {
             let op = if from.is_unsigned() || from == DType::I1 { "arith.uitofp" } else { "arith.sitofp" };
             if to == DType::F64 || to == DType::F32 {

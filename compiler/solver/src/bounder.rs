@@ -147,16 +147,18 @@ impl<'a, 'r> Bounder<'a, 'r> {
             if votes.last() != Some(&relaxed.choice) {
                 votes.push(relaxed.choice.clone());
             }
-            if let Some(cost) = model.cost(&relaxed.choice) {
-                if offers.last().is_none_or(|(c, _)| cost < *c) && model.excess(&relaxed.choice) <= 0 {
-                    offers.push((cost, relaxed.choice.clone()));
-                }
+            if let Some(cost) = model.cost(&relaxed.choice)
+                && offers.last().is_none_or(|(c, _)| cost < *c)
+                && model.excess(&relaxed.choice) <= 0
+            {
+                offers.push((cost, relaxed.choice.clone()));
             }
         });
-        if climbed.is_some() && !current.relaxation.split.is_empty() {
-            if let Some(decoded) = dual.decode(&current.ascent.at, votes.last()) {
-                votes.push(decoded);
-            }
+        if climbed.is_some()
+            && !current.relaxation.split.is_empty()
+            && let Some(decoded) = dual.decode(&current.ascent.at, votes.last())
+        {
+            votes.push(decoded);
         }
         self.work += dual.work;
         let lift = |choice: &[u32]| current.open.chain.iter().rev().fold(choice.to_vec(), |c, r| r.lift(&c));

@@ -124,10 +124,10 @@ impl Run<'_> {
     }
 
     fn judge(&self, shared: &Shared) {
-        if let (Some((cost, _)), Some(bound)) = (&shared.ended.best, shared.ended.bound) {
-            if (self.setting.enough)(*cost, bound) {
-                self.halt();
-            }
+        if let (Some((cost, _)), Some(bound)) = (&shared.ended.best, shared.ended.bound)
+            && (self.setting.enough)(*cost, bound)
+        {
+            self.halt();
         }
     }
 
@@ -201,10 +201,12 @@ impl Run<'_> {
         let stop = || self.stopped();
         let behind = best.as_ref().is_some_and(|(c, _)| worker.feasible().is_none_or(|(mine, _)| mine > *c));
         let patience = 40 + self.model.costs.len() as u32 / 20;
-        if behind && worker.barren < patience && worker.chance(0.9) {
-            if let Some((_, choice)) = &best {
-                worker.resume(choice);
-            }
+        if behind
+            && worker.barren < patience
+            && worker.chance(0.9)
+            && let Some((_, choice)) = &best
+        {
+            worker.resume(choice);
         }
         // Now and then what the relaxation proposes, even while deepening still pays.
         let elsewhere = vote.is_some() && worker.chance(0.15);

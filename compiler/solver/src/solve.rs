@@ -267,10 +267,10 @@ fn exact(model: &Model, plan: &Relaxation, chain: &[Reduced], incumbent: &mut In
         }
     });
     stats.multiplier_steps += steps;
-    if let Some(bound) = climbed {
-        if incumbent.best.is_some() || bound < below {
-            incumbent.raise("multipliers", model.true_bound(bound));
-        }
+    if let Some(bound) = climbed
+        && (incumbent.best.is_some() || bound < below)
+    {
+        incumbent.raise("multipliers", model.true_bound(bound));
     }
     let weight = excess_weight(model, &ascent.at.prices);
     seen.reverse();

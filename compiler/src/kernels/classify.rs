@@ -95,9 +95,9 @@ impl Classes {
 fn written_through(local: &LocalGraph) -> BTreeMap<OpId, OpId> {
     let graph = &local.graph;
     let users = graph.users();
-    let reader = |id: OpId| match users[graph.ops[id].results[0]].as_slice() {
-        &[t] if local.phase[t.0 as usize] != local.phase[id.0 as usize] => None,
-        &[t] => match &graph.ops[t].kind {
+    let reader = |id: OpId| match *users[graph.ops[id].results[0]].as_slice() {
+        [t] if local.phase[t.0 as usize] != local.phase[id.0 as usize] => None,
+        [t] => match &graph.ops[t].kind {
             OpKind::Transpose { .. } => Some(t),
             OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH] && local.microbatches > 1 => Some(t),
             _ => None,

@@ -332,12 +332,12 @@ fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimi
     let mut names: Vec<(String, u64)> = core.nodes.iter().map(|&n| name(n)).collect();
     names.sort_by_key(|n| std::cmp::Reverse(n.1));
     let list: Vec<String> = names.iter().take(5).map(|(n, b)| format!("{n} ({} whole)", Bytes(*b))).collect();
-    let d = Diagnostic::outcome("E0502", format!("no sharding on {} fits in {} per device", space.cx.mesh, memory.limit)).with_note(format!(
+
+    Diagnostic::outcome("E0502", format!("no sharding on {} fits in {} per device", space.cx.mesh, memory.limit)).with_note(format!(
         "{} values cannot lie in memory together; the largest: {}",
         names.len(),
         list.join(", ")
-    ));
-    d
+    ))
 }
 
 /// Reads a solution.

@@ -1,4 +1,5 @@
 //! Steps to test with: bundled ones, and the shared inputs when they are there; their arguments; and comparisons of results.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out, and what they measured")]
 
 use ir::TensorType;
 use ir::graph::Module;
@@ -6,7 +7,7 @@ use ir::interp::Tensor;
 use std::path::PathBuf;
 
 /// A module with the arguments of its first step.
-pub struct Step {
+pub(crate) struct Step {
     /// Its name.
     pub name: String,
     /// The module.
@@ -15,16 +16,16 @@ pub struct Step {
 }
 
 /// The bundled steps.
-pub const BUNDLED: [&str; 8] = ["mlp", "mlp_loss_first", "mlp_masked", "mlp_swapped_moments", "mlp_undonated", "gpt_tiny", "gpt_6heads", "block_tensor"];
+pub(crate) const BUNDLED: [&str; 8] = ["mlp", "mlp_loss_first", "mlp_masked", "mlp_swapped_moments", "mlp_undonated", "gpt_tiny", "gpt_6heads", "block_tensor"];
 
 /// A bundled step.
-pub fn bundled(name: &str) -> Step {
+pub(crate) fn bundled(name: &str) -> Step {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../examples/models");
     read(name, &root)
 }
 
 /// A step of the shared inputs, when they are there.
-pub fn shared(name: &str) -> Option<Step> {
+pub(crate) fn shared(name: &str) -> Option<Step> {
     let Ok(data) = std::env::var("SHARDWRIGHT_DATA") else {
         eprintln!("left out: SHARDWRIGHT_DATA is not set");
         return None;
@@ -41,7 +42,7 @@ fn read(name: &str, folder: &std::path::Path) -> Step {
 
 impl Step {
     /// The arguments of the first step; those that are not stored are zeros.
-    pub fn arguments(&self) -> Vec<Tensor> {
+    pub(crate) fn arguments(&self) -> Vec<Tensor> {
         let bytes = std::fs::read(self.file.with_extension("safetensors")).expect("the arguments are there");
         let tensors = safetensors::SafeTensors::deserialize(&bytes).expect("the arguments read");
         let main = self.module.main().expect("a main function");
@@ -57,12 +58,12 @@ impl Step {
 }
 
 /// The same elements in another shape.
-pub fn viewed(x: &Tensor, shape: &[u64]) -> Tensor {
+pub(crate) fn viewed(x: &Tensor, shape: &[u64]) -> Tensor {
     Tensor::from_bytes(TensorType::new(x.ty.dtype, shape), &x.to_bytes()).expect("the same number of elements")
 }
 
 /// Asserts that two lists of results agree element for element, in norm, whatever their shapes.
-pub fn assert_close(what: &str, expected: &[Tensor], found: &[Tensor], tolerance: f64) {
+pub(crate) fn assert_close(what: &str, expected: &[Tensor], found: &[Tensor], tolerance: f64) {
     assert_eq!(expected.len(), found.len(), "{what}: number of results");
     for (i, (a, b)) in expected.iter().zip(found).enumerate() {
         assert_eq!((a.ty.dtype, a.elements()), (b.ty.dtype, b.elements()), "{what}: type of result {i}");

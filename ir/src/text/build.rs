@@ -107,11 +107,11 @@ impl<'a> Parser<'a> {
             }
             _ => return Err(self.attribute_error(&raw, "its value is not a `dense` constant")),
         };
-        if let Some(stated) = raw.signature.take().and_then(|s| s.right).and_then(|mut r| r.pop().flatten()) {
-            if stated != literal.ty {
-                let message = format!("a constant of type {} is stated as {stated}", literal.ty);
-                return Err(self.report.error_at("E0105", raw.at, raw.length(), message));
-            }
+        if let Some(stated) = raw.signature.take().and_then(|s| s.right).and_then(|mut r| r.pop().flatten())
+            && stated != literal.ty
+        {
+            let message = format!("a constant of type {} is stated as {stated}", literal.ty);
+            return Err(self.report.error_at("E0105", raw.at, raw.length(), message));
         }
         let ty = literal.ty.clone();
         let v = self.emit(&raw, OpKind::Constant(literal), Vec::new(), vec![ty], Vec::new())?;
@@ -319,10 +319,10 @@ impl<'a> Parser<'a> {
         }
         match body.outputs[..].iter().map(|v| mapped[v.0 as usize]).collect::<Option<Vec<_>>>().as_deref() {
             Some([v]) if self.graph().ty(*v) == ty => {
-                if let [only] = &raw.results[..] {
-                    if !operands.contains(v) {
-                        self.graph().values[*v].name = only.name.into();
-                    }
+                if let [only] = &raw.results[..]
+                    && !operands.contains(v)
+                {
+                    self.graph().values[*v].name = only.name.into();
                 }
                 Ok(vec![*v])
             }

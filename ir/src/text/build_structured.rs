@@ -396,10 +396,10 @@ impl<'a> Parser<'a> {
     fn reducer(&mut self, raw: &mut RawOp<'a>, regions: &mut Vec<Graph>, scatter: bool) -> Step<Reducer> {
         let taken = std::mem::take(&mut raw.regions);
         let graphs = self.closed(raw, taken)?;
-        if let [region] = &graphs[..] {
-            if let Some(r) = recognise(region, scatter) {
-                return Ok(r);
-            }
+        if let [region] = &graphs[..]
+            && let Some(r) = recognise(region, scatter)
+        {
+            return Ok(r);
         }
         *regions = graphs;
         Ok(Reducer::General)

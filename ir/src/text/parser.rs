@@ -303,7 +303,7 @@ impl<'a> Parser<'a> {
         let mut shape: Vec<u64> = Vec::new();
         let mut too_large = false;
         loop {
-            let rest = self.lexer.text[self.lexer.at.offset..].as_bytes();
+            let rest = &self.lexer.text.as_bytes()[self.lexer.at.offset..];
             let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
             if digits == 0 || rest.get(digits) != Some(&b'x') {
                 break;

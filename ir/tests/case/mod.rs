@@ -1,4 +1,5 @@
 //! Exported training steps with their arguments and losses, found through `SHARDWRIGHT_DATA`.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 
 use ir::interp::Tensor;
 use ir::{DType, Graph, Module, TensorType};

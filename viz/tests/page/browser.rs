@@ -1,4 +1,5 @@
 //! The page in headless Chromium: a click through its views, hostile names, and the time that a large plan takes to open.
+#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 
 use crate::sample;
 use crate::webdriver::Browser;

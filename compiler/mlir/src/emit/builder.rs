@@ -308,7 +308,7 @@ impl Builder {
         self.pure(a.ty, format!("\"llvm.intr.ctlz\"({a}) <{{is_zero_poison = false}}> : ({}) -> {}", a.ty, a.ty))
     }
     /// A saturating conversion of floats to integers, NaN to zero.
-    pub(crate) fn to_int_saturating(&mut self, a: Val, elem: Elem, unsigned: bool) -> Val {
+    pub(crate) fn int_saturating(&mut self, a: Val, elem: Elem, unsigned: bool) -> Val {
         let ty = a.ty.with(elem);
         let mangled = |t: Ty| if t.lanes == 0 { t.elem.name().to_owned() } else { format!("v{}{}", t.lanes, t.elem.name()) };
         let name = format!("llvm.fpto{}i.sat.{}.{}", if unsigned { "u" } else { "s" }, mangled(ty), mangled(a.ty));

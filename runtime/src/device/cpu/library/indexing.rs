@@ -173,7 +173,7 @@ impl Scatter {
         if operands.len() != 2 * n + 1 {
             return Err("it has another number of updates than operands".into());
         }
-        if let Some(t) = operands[..n].iter().find(|t| !reduces(reducer, t.dtype) && !(reducer == Reducer::Replace)) {
+        if let Some(t) = operands[..n].iter().find(|t| !reduces(reducer, t.dtype) && (reducer != Reducer::Replace)) {
             return Err(format!("{} cannot be combined by {reducer:?}", t.dtype));
         }
         let kept: Vec<usize> = (0..operand.rank()).filter(|d| !s.inserted_window_dims.contains(d) && !s.input_batching_dims.contains(d)).collect();

@@ -60,7 +60,7 @@ impl Moves {
     /// Prepares `op` when it is a move.
     pub(super) fn new(op: &OpKind, operands: &[TensorType], results: &[TensorType]) -> Result<Option<Moves>, String> {
         let result = operands.len();
-        let ty = &results[0.min(results.len().saturating_sub(1))];
+        let ty = &results[0];
         let element = ty.dtype.bytes() as usize;
         let strides = signed(&ty.strides());
         let input = operands.first().map(|t| signed(&t.strides())).unwrap_or_default();
