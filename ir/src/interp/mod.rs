@@ -6,6 +6,7 @@
 //! the bits of a result do not depend on the number of threads. A tensor is freed after its last use, and overwritten there where an op can.
 
 mod collective;
+mod complex;
 mod dot;
 mod elementwise;
 mod evaluate;
