@@ -1,5 +1,7 @@
 //! The text form as a whole: random graphs print and parse to themselves, and no text makes the parser panic.
 
+#![allow(clippy::print_stdout, reason = "tests say how much they read")]
+
 use ir::graph::{Graph, InputAttributes, LocInfo, Module, OutputAttributes};
 use ir::literal::Literal;
 use ir::op::{BinaryOp, Direction, DotDims, OpKind, Reducer, UnaryOp, ValueId};
