@@ -38,7 +38,7 @@ function replace(element, ...children) {
 /** Seconds with a unit, three significant digits. */
 function seconds(x) {
   const a = Math.abs(x);
-  if (a === 0) return "0 s";
+  if (a < 5e-9) return "0 s";
   if (a < 1e-3) return digits(x * 1e6) + " µs";
   if (a < 1) return digits(x * 1e3) + " ms";
   return digits(x) + " s";

@@ -273,6 +273,11 @@ fn render(e: &Explanation) -> String {
     out
 }
 
+/// A duration; what rounds to nothing is nothing.
+fn duration(seconds: f64) -> String {
+    if seconds.abs() < 5e-8 { "0 s".into() } else { Seconds(seconds).to_string() }
+}
+
 fn render_decision(d: &DecisionExplanation, out: &mut String) {
     let shown: Vec<&str> = d.ops.iter().take(4).map(String::as_str).collect();
     let more = d.ops.len().saturating_sub(shown.len());
@@ -289,17 +294,17 @@ fn render_decision(d: &DecisionExplanation, out: &mut String) {
         "candidate", "sharding", "compute", "comm.", "reshard", "total", "memory", "difference"
     );
     for c in &d.candidates {
-        let difference = if c.chosen { "chosen".into() } else { format!("{}{}", if c.against_chosen >= 0.0 { "+" } else { "" }, Seconds(c.against_chosen)) };
+        let difference = if c.chosen { "chosen".into() } else { format!("{}{}", if c.against_chosen >= 0.0 { "+" } else { "" }, duration(c.against_chosen)) };
         let _ = writeln!(
             out,
             "  {} {:name$}  {:sharding$}  {:>10}  {:>10}  {:>10}  {:>10}  {:>11}  {difference:>11}",
             if c.chosen { "▸" } else { " " },
             c.name,
             c.sharding,
-            Seconds(c.compute).to_string(),
-            Seconds(c.communication).to_string(),
-            Seconds(c.reshard).to_string(),
-            Seconds(c.total).to_string(),
+            duration(c.compute),
+            duration(c.communication),
+            duration(c.reshard),
+            duration(c.total),
             Bytes(c.memory).to_string(),
         );
     }
