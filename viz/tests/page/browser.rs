@@ -19,6 +19,7 @@ fn write_page(name: &str, plan: &ir::plan::Plan) -> String {
     format!("file://{}", path.display())
 }
 
+#[allow(clippy::print_stderr, reason = "a test says what it leaves out")]
 fn browser() -> Option<Browser> {
     let browser = Browser::start(1600, 1000);
     if browser.is_none() {
