@@ -38,6 +38,9 @@ struct Bucket {
     scope: Vec<u32>,
     sizes: Vec<usize>,
     sources: Vec<Source>,
+    /// Sources that do not depend on the last scope variable, and those that do.
+    still: Vec<u32>,
+    moving: Vec<u32>,
     entries: usize,
 }
 
@@ -155,7 +158,7 @@ impl Plan {
             scope.dedup();
             let dims: Vec<usize> = scope.iter().map(|&u| sizes[u as usize]).collect();
             let own = sizes[var as usize];
-            let sources = reads
+            let sources: Vec<Source> = reads
                 .into_iter()
                 .map(|(table, inner)| {
                     let mut strides = vec![0; scope.len()];
@@ -173,7 +176,8 @@ impl Plan {
             if let Some((&parent, rest)) = scope.split_last() {
                 incoming[position[parent as usize] as usize].push((Table::Message(k as u32), rest.to_vec()));
             }
-            buckets.push(Bucket { var, scope, sizes: dims, sources, entries });
+            let (moving, still) = (0..sources.len() as u32).partition(|&k| sources[k as usize].strides.last().is_some_and(|&step| step != 0));
+            buckets.push(Bucket { var, scope, sizes: dims, sources, still, moving, entries });
         }
         Plan { sizes: sizes.to_vec(), buckets, pairs: tables, work }
     }
@@ -204,35 +208,49 @@ impl Plan {
             offsets.resize(bucket.sources.len(), 0usize);
             index.clear();
             index.resize(bucket.scope.len().saturating_sub(1), 0usize);
-            // Sources that vary along the innermost scope variable, and those that do not.
-            let step = |s: &Source| {
-                if bucket.scope.is_empty() { 0 } else { s.strides[last] }
-            };
             for turn in 0..outer {
-                base.clear();
-                base.extend_from_slice(own);
-                for (source, &at) in bucket.sources.iter().zip(&offsets) {
-                    if step(source) == 0 {
-                        add_to(&mut base, &self.table(tables, source.table)[at..at + own.len()]);
+                let still: &[f64] = if bucket.still.is_empty() {
+                    own
+                } else {
+                    base.clear();
+                    base.extend_from_slice(own);
+                    for &k in &bucket.still {
+                        let at = offsets[k as usize];
+                        add_to(&mut base, &self.table(tables, bucket.sources[k as usize].table)[at..at + own.len()]);
                     }
-                }
-                let moving: Vec<(&[f64], usize)> =
-                    bucket.sources.iter().zip(&offsets).filter(|(s, _)| step(s) != 0).map(|(s, &at)| (&self.table(tables, s.table)[at..], step(s))).collect();
-                for i in 0..inner {
-                    let least = match moving[..] {
-                        [] => least(&base),
-                        [(a, sa)] => least_sum(&base, &a[i * sa..i * sa + own.len()]),
-                        _ => {
+                    &base
+                };
+                // A table along the innermost scope variable, from its first entry on, and its step there.
+                let along = |k: u32| {
+                    let source = &bucket.sources[k as usize];
+                    (&self.table(tables, source.table)[offsets[k as usize]..], source.strides[last])
+                };
+                match bucket.moving[..] {
+                    [] => out.extend(std::iter::repeat_n(least(still), inner)),
+                    [k] => {
+                        let (a, step) = along(k);
+                        out.extend((0..inner).map(|i| least_sum(still, &a[i * step..i * step + own.len()])));
+                    }
+                    [j, k] => {
+                        let ((a, step), (b, other)) = (along(j), along(k));
+                        for i in 0..inner {
                             line.clear();
-                            line.extend_from_slice(&base);
-                            let (&(z, sz), rest) = moving.split_last().expect("invariant: two or more");
-                            for &(a, sa) in rest {
-                                add_to(&mut line, &a[i * sa..i * sa + own.len()]);
-                            }
-                            least_sum(&line, &z[i * sz..i * sz + own.len()])
+                            line.extend(still.iter().zip(&a[i * step..]).map(|(x, y)| x + y));
+                            out.push(least_sum(&line, &b[i * other..i * other + own.len()]));
                         }
-                    };
-                    out.push(least);
+                    }
+                    [ref rest @ .., z] => {
+                        for i in 0..inner {
+                            line.clear();
+                            line.extend_from_slice(still);
+                            for &k in rest {
+                                let (a, step) = along(k);
+                                add_to(&mut line, &a[i * step..i * step + own.len()]);
+                            }
+                            let (b, step) = along(z);
+                            out.push(least_sum(&line, &b[i * step..i * step + own.len()]));
+                        }
+                    }
                 }
                 if turn + 1 < outer {
                     advance(bucket, &mut index, &mut offsets);

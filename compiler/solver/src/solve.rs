@@ -141,6 +141,9 @@ fn most(model: &Model) -> i64 {
     sum + (1 << model.unit.up)
 }
 
+/// Relaxed choices that are repaired node by node.
+const REPAIRS: usize = 3;
+
 /// How a phase left things.
 enum Phase {
     /// Nothing better than the incumbent exists.
@@ -255,15 +258,21 @@ fn exact(model: &Model, plan: &Relaxation, chain: &[Reduced], incumbent: &mut In
         return Phase::Stopped;
     }
     let network = Network::of(model);
-    let mut seen: Vec<Vec<u32>> = Vec::new();
+    // Relaxed choices by how much they exceed the limits in all, least first.
+    let mut seen: Vec<(f64, Vec<u32>)> = Vec::new();
     let below = i128::from(incumbent.below(model));
     let mut steps = 0;
     let stop = || options.deadline.is_some_and(|d| Instant::now() >= d);
     let mut ascent = Ascent::new(at, 8);
     let climbed = dual.climb(&mut ascent, Climb { steps: 150, target: below, stop: below, budget: options.work / 8, halt: &stop }, &mut |relaxed| {
         steps += 1;
-        if seen.last() != Some(&relaxed.choice) {
-            seen.push(relaxed.choice.clone());
+        let over: f64 = relaxed.excess.iter().map(|e| e.max(0.0)).sum();
+        if seen.len() < REPAIRS || seen.last().is_some_and(|(worst, _)| over < *worst) {
+            let at = seen.partition_point(|(o, _)| *o <= over);
+            if !seen[..at].iter().any(|(_, c)| *c == relaxed.choice) {
+                seen.insert(at, (over, relaxed.choice.clone()));
+                seen.truncate(REPAIRS);
+            }
         }
     });
     stats.multiplier_steps += steps;
@@ -273,12 +282,10 @@ fn exact(model: &Model, plan: &Relaxation, chain: &[Reduced], incumbent: &mut In
         incumbent.raise("multipliers", model.true_bound(bound));
     }
     let weight = excess_weight(model, &ascent.at.prices);
-    seen.reverse();
-    seen.truncate(40);
-    for choice in seen {
+    for (_, choice) in seen {
         let mut state = State::new(model, &network, choice);
-        for factor in [1.0, 8.0, 64.0, 4096.0] {
-            stats.moves += state.descend(weight * factor, 20);
+        for factor in [1.0, 16.0, 4096.0] {
+            stats.moves += state.descend(weight * factor, 8);
             if state.excess == 0 {
                 break;
             }
