@@ -1,8 +1,8 @@
 //! Groups: the unknowns of the sharding problem.
 //!
 //! A library op is a group; elementwise ops and the reductions that close them form clusters. Ops that only rearrange, and constants, belong to every
-//! group that reads through them. A cluster's ops have the same *level* (how many reductions and library ops lie before them), so groups never
-//! depend on each other in a circle, and a reduction's result is only read by later groups: a cut reduction is completed between groups, never inside one.
+//! group that reads through them. A cluster's ops have the same *level* (how many reductions and library ops lie before them), so a reduction's result is
+//! only read by later groups: a cut reduction is completed between groups, never inside one. Clusters that would depend on each other in a circle are cut.
 //! A group's factors are the factors of its ops' rules, merged along the values inside it.
 
 use crate::rules::{self, Dims, Factor, Rule};
@@ -201,7 +201,7 @@ pub fn groups(graph: &Graph, apart: &dyn Fn(OpId) -> u64) -> Groups {
         sets.entry((level[id.0 as usize], !clusters(&graph.ops[id].kind), r)).or_default().push(id);
     }
     let mut result = Groups { groups: vec![], of: SecondaryMap::new(), rules };
-    for ops in sets.into_values() {
+    for ops in in_order(graph, &op_leaves, sets.into_values().collect()) {
         let g = result.groups.len() as u32;
         ops.iter().for_each(|&o| result.of[o] = Some(g));
         let group = compose(graph, &result.rules, ops, None);
@@ -212,6 +212,54 @@ pub fn groups(graph: &Graph, apart: &dyn Fn(OpId) -> u64) -> Groups {
         result.groups.push(group);
     }
     result
+}
+
+/// The sets so that each comes after those it reads from, in their given order where that allows.
+///
+/// Clusters may read from each other in a circle: full-size ops before and after a smaller one that reads the first and is broadcast to the last. Such
+/// clusters are cut wherever a path leads from one to another.
+fn in_order(graph: &Graph, leaves: &[BTreeSet<ValueId>], sets: Vec<Vec<OpId>>) -> Vec<Vec<OpId>> {
+    let read = |op: OpId| leaves[op.0 as usize].iter().filter_map(|&v| graph.def_op(v));
+    let numbers = |sets: &[Vec<OpId>]| -> BTreeMap<OpId, usize> { (0..).zip(sets).flat_map(|(i, ops)| ops.iter().map(move |&o| (o, i))).collect() };
+    // Pairs (read, reader) of different sets.
+    let edges = |sets: &[Vec<OpId>]| -> BTreeSet<(usize, usize)> {
+        let of = numbers(sets);
+        let pairs = of.iter().flat_map(|(&o, &i)| read(o).map(move |d| (d, i))).filter_map(|(d, i)| Some((*of.get(&d)?, i)));
+        pairs.filter(|(d, i)| d != i).collect()
+    };
+    let mut circles = petgraph::graph::DiGraph::<(), ()>::new();
+    sets.iter().for_each(|_| {
+        circles.add_node(());
+    });
+    for (d, i) in edges(&sets) {
+        circles.add_edge((d as u32).into(), (i as u32).into(), ());
+    }
+    let circular: BTreeSet<usize> = petgraph::algo::tarjan_scc(&circles).into_iter().filter(|c| c.len() > 1).flatten().map(|n| n.index()).collect();
+    let of = numbers(&sets);
+    let mut steps: BTreeMap<OpId, u32> = BTreeMap::new();
+    let mut cut: BTreeMap<(usize, u32), Vec<OpId>> = BTreeMap::new();
+    for (&op, &set) in &of {
+        let before = read(op).filter_map(|d| Some((steps.get(&d)?, of.get(&d)?))).map(|(&n, d)| n + u32::from(*d != set)).max();
+        let step = if circular.contains(&set) { before.unwrap_or(0) } else { 0 };
+        steps.insert(op, step);
+        cut.entry((set, step)).or_default().push(op);
+    }
+    let mut sets: Vec<Vec<OpId>> = cut.into_values().collect();
+    let edges = edges(&sets);
+    let mut waits = vec![0u32; sets.len()];
+    edges.iter().for_each(|&(_, i)| waits[i] += 1);
+    let mut ready: BTreeSet<usize> = (0..sets.len()).filter(|&i| waits[i] == 0).collect();
+    let mut ordered = Vec::with_capacity(sets.len());
+    while let Some(i) = ready.pop_first() {
+        for &(_, reader) in edges.range((i, 0)..(i + 1, 0)) {
+            waits[reader] -= 1;
+            if waits[reader] == 0 {
+                ready.insert(reader);
+            }
+        }
+        ordered.push(std::mem::take(&mut sets[i]));
+    }
+    ordered
 }
 
 /// A group from its ops: members, merged factors, reads and writes.

@@ -82,7 +82,7 @@ pub fn is_valid(sharding: &Sharding, shape: &[u64], mesh: &Mesh) -> bool {
     axes.windows(2).all(|w| w[0] != w[1])
         && sharding.dims.iter().zip(shape).all(|(axes, &n)| {
             let k = u64::from(mesh.group_size(axes));
-            n >= k && (axes.len() < 2 || n.is_multiple_of(k))
+            axes.is_empty() || (n >= k && (axes.len() < 2 || n.is_multiple_of(k)))
         })
 }
 

@@ -76,26 +76,27 @@ pub fn strategies(cx: &Context<'_>, group: &Group) -> Vec<Strategy> {
     for choices in &per_axis {
         combinations = combinations.iter().flat_map(|c| choices.iter().map(|x| [c.as_slice(), &[x]].concat())).collect();
     }
-    let mut out = Vec::new();
-    for combination in combinations {
-        let reducers: Vec<_> =
-            combination.iter().flat_map(|c| c.reads.iter().chain(&c.writes)).filter_map(|s| if let Status::Partial(r) = s { Some(r) } else { None }).collect();
-        if reducers.windows(2).any(|w| w[0] != w[1]) {
-            continue;
-        }
-        let of = |i: usize, write: bool| -> Vec<(Choice, Status)> {
-            combination.iter().map(|c| (c.choice.clone(), if write { c.writes[i] } else { c.reads[i] })).collect()
-        };
-        let reads: Vec<Sharding> = group.reads.iter().enumerate().map(|(i, r)| sharding(&r.dims, &of(i, false))).collect();
-        let writes: Vec<Sharding> = group.writes.iter().enumerate().map(|(i, w)| sharding(&w.dims, &of(i, true))).collect();
-        let valid = group.reads.iter().zip(&reads).chain(group.writes.iter().zip(&writes)).all(|(a, s)| is_valid(s, &graph.ty(a.value).shape, cx.mesh));
-        if valid {
-            let axes: Vec<Choice> = combination.iter().map(|c| c.choice.clone()).collect();
-            let compute = compute(cx, group, &axes, &reads, &writes);
-            out.push(Strategy { axes, reads, writes, compute });
-        }
+    combinations.iter().filter_map(|c| combine(cx, group, c)).collect()
+}
+
+/// The strategy that does one choice per axis; `None` when reducers differ, or a value could not be held so.
+pub fn combine(cx: &Context<'_>, group: &Group, choices: &[&AxisChoice]) -> Option<Strategy> {
+    let graph = &cx.step.graph;
+    let reducers: Vec<_> =
+        choices.iter().flat_map(|c| c.reads.iter().chain(&c.writes)).filter_map(|s| if let Status::Partial(r) = s { Some(r) } else { None }).collect();
+    if reducers.windows(2).any(|w| w[0] != w[1]) {
+        return None;
     }
-    out
+    let of =
+        |i: usize, write: bool| -> Vec<(Choice, Status)> { choices.iter().map(|c| (c.choice.clone(), if write { c.writes[i] } else { c.reads[i] })).collect() };
+    let reads: Vec<Sharding> = group.reads.iter().enumerate().map(|(i, r)| sharding(&r.dims, &of(i, false))).collect();
+    let writes: Vec<Sharding> = group.writes.iter().enumerate().map(|(i, w)| sharding(&w.dims, &of(i, true))).collect();
+    let valid = group.reads.iter().zip(&reads).chain(group.writes.iter().zip(&writes)).all(|(a, s)| is_valid(s, &graph.ty(a.value).shape, cx.mesh));
+    valid.then(|| {
+        let axes: Vec<Choice> = choices.iter().map(|c| c.choice.clone()).collect();
+        let compute = compute(cx, group, &axes, &reads, &writes);
+        Strategy { axes, reads, writes, compute }
+    })
 }
 
 /// Extent of a dimension on one device.
