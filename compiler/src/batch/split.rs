@@ -226,7 +226,7 @@ impl Split<'_> {
                 return None;
             }
             found.operands
-        } else if repeats_along(self.graph, v, dim) {
+        } else if repeats_along(self.graph, v, dim, &mut { MAX_REPEATED }) {
             match &op.kind {
                 OpKind::Constant(literal) => {
                     let ty = self.block_type(v, Some(dim));
@@ -280,14 +280,22 @@ impl Split<'_> {
     }
 }
 
+/// More ops than this are not repeated to make a value that is the same at every index.
+const MAX_REPEATED: u32 = 64;
+
 /// Whether a value is cheap and the same at every index of a dimension: a constant, a broadcast, a position along another dimension, or made of such.
-fn repeats_along(graph: &Graph, v: ValueId, dim: usize) -> bool {
+/// Looks at no more than `budget` ops.
+fn repeats_along(graph: &Graph, v: ValueId, dim: usize, budget: &mut u32) -> bool {
     let Some(op) = graph.def_op(v).map(|op| &graph.ops[op]) else { return false };
+    if *budget == 0 {
+        return false;
+    }
+    *budget -= 1;
     match &op.kind {
         OpKind::Constant(literal) => literal.splat_bytes().is_some(),
         OpKind::Iota { dim: along } => *along != dim,
         OpKind::Broadcast { dims } => dims.iter().position(|&d| d == dim).is_none_or(|i| graph.ty(op.operands[0]).shape[i] == 1),
-        kind if kind.is_elementwise() => op.operands.iter().all(|&x| graph.ty(x).rank() == 0 || repeats_along(graph, x, dim)),
+        kind if kind.is_elementwise() => op.operands.iter().all(|&x| graph.ty(x).rank() == 0 || repeats_along(graph, x, dim, budget)),
         _ => false,
     }
 }

@@ -12,14 +12,15 @@ use std::sync::Arc;
 /// The module's `main` with all calls inlined.
 ///
 /// # Errors
-/// `E0201` when functions call each other in a cycle, `E0202` for a call of an unknown function or with the wrong number of operands, `E0203` without `main`.
+/// `E0201` when functions call each other in a cycle, `E0202` for a call of an unknown function or with the wrong number of operands, `E0203` without `main`,
+/// `E0204` when inlining makes too many ops.
 pub fn run(module: &Module) -> Result<Graph> {
     let main = module.main().ok_or_else(|| {
         Diagnostic::input("E0203", "the module has no function `main`")
             .with_note(format!("it has {} functions", module.functions.len()))
             .with_help("name the function of the training step `main`")
     })?;
-    let mut inliner = Inliner { module, calls: IndexMap::new(), active: vec![main.name.clone()] };
+    let mut inliner = Inliner { module, calls: IndexMap::new(), active: vec![main.name.clone()], ops: 0 };
     inliner.graph(main, "")
 }
 
@@ -29,7 +30,15 @@ struct Inliner<'m> {
     calls: IndexMap<String, u32>,
     /// The functions being inlined, outermost first.
     active: Vec<String>,
+    /// Ops made so far.
+    ops: usize,
 }
+
+/// How many ops inlining may make: a few functions that call each other twice over make any number of them.
+const OP_BUDGET: usize = 500_000;
+
+/// How deep calls may be nested.
+const MAX_DEPTH: usize = 256;
 
 #[derive(Default)]
 struct Target {
@@ -72,6 +81,10 @@ impl Inliner<'_> {
                 }
                 continue;
             }
+            self.ops += 1;
+            if self.ops > OP_BUDGET {
+                return Err(too_large(format!("inlining its calls makes more than {OP_BUDGET} operations")));
+            }
             let info = source.locs.get(op.loc).cloned().unwrap_or_default();
             let loc = Loc(target.locs.insert_full(LocInfo { path: call_path.clone(), ..info }).0 as u32);
             let types = op.results.iter().map(|&v| source.ty(v).clone()).collect();
@@ -104,6 +117,9 @@ impl Inliner<'_> {
                 .with_help("a training step cannot be recursive; write the recursion as a loop")
                 .into());
         }
+        if self.active.len() > MAX_DEPTH {
+            return Err(too_large(format!("its calls are nested more than {MAX_DEPTH} deep")));
+        }
         let count = self.calls.entry(callee.to_string()).or_insert(0);
         let path = format!("{path}@{callee}#{count}/");
         *count += 1;
@@ -112,6 +128,10 @@ impl Inliner<'_> {
         self.active.pop();
         results
     }
+}
+
+fn too_large(why: String) -> ir::Diagnostics {
+    Diagnostic::input("E0204", format!("the step is too large: {why}")).with_help("write what repeats as a loop (`jax.lax.scan`)").into()
 }
 
 /// A name with its path before it.
@@ -150,6 +170,25 @@ mod tests {
         assert_eq!(names, ["%arg0", "@f#0/%0", "@f#1/%0"]);
         assert_eq!(graph.value_named("%1"), Some(graph.outputs[0]));
         assert_eq!(&*graph.locs[graph.ops[ir::OpId(1)].loc].path, "@f#1");
+    }
+
+    #[test]
+    fn calls_that_double_at_every_level_are_refused() {
+        let mut module = module();
+        let ty = TensorType::new(DType::F32, [4]);
+        for level in 0..40 {
+            let mut f = Graph::new(if level == 0 { "f".to_string() } else { format!("f{level}") });
+            let mut v = f.add_input(ty.clone(), "%arg0");
+            let callee = format!("f{}", level + 1);
+            f.add_loc(LocInfo::default());
+            for _ in 0..2 {
+                let kind = if level == 39 { OpKind::Unary(UnaryOp::Tanh) } else { OpKind::Call { callee: callee.clone() } };
+                v = f.add(kind, vec![v], ty.clone(), Loc(0));
+            }
+            f.outputs = vec![v];
+            if level == 0 { module.functions[1] = f } else { module.functions.push(f) }
+        }
+        assert_eq!(run(&module).expect_err("too large").0[0].code, "E0204");
     }
 
     #[test]

@@ -20,7 +20,11 @@ impl Emitter<'_> {
             let scalar = self.b.scalar_argument(scalar);
             sum = self.add_scaled(sum, scalar, coefficient);
         }
-        let order: Vec<usize> = self.nest.parallel.iter().chain(&self.nest.reduced).copied().collect();
+        let mut order: Vec<usize> = self.nest.parallel.iter().chain(&self.nest.reduced).copied().collect();
+        if self.block.is_some() {
+            // The vectorised loop is the innermost then; what varies less comes first, to leave the loop.
+            order.sort_by_key(|&d| self.nest.vector == Some(d));
+        }
         for d in order {
             if strides[d] != 0 {
                 let at = self.indices[d].expect("invariant: an access is inside the loops it varies over");
@@ -30,9 +34,14 @@ impl Emitter<'_> {
         sum
     }
     fn add_scaled(&mut self, sum: Val, v: Val, by: i64) -> Val {
-        let by = self.b.index(by);
-        let product = self.b.mul(v, by);
-        self.b.add(sum, product)
+        let product = if by == 1 {
+            v
+        } else {
+            let by = self.b.index(by);
+            self.b.mul(v, by)
+        };
+        let zero = self.b.index(0);
+        if sum == zero { product } else { self.b.add(sum, product) }
     }
     /// `index + lane·stride` in every lane; invalid lanes repeat the first.
     fn lane_indices(&mut self, index: Val, stride: i64) -> Val {

@@ -208,7 +208,8 @@ impl Emitter<'_> {
 
     fn enter(&mut self, dim: usize, index: Val) {
         let offset = self.block.as_ref().filter(|_| self.nest.vector == Some(dim)).map(|b| b.offset);
-        self.indices[dim] = Some(offset.map_or(index, |offset| self.b.add(offset, index)));
+        let zero = self.b.index(0);
+        self.indices[dim] = Some(offset.filter(|o| *o != zero).map_or(index, |offset| self.b.add(offset, index)));
         if let Some(block) = self.block.as_mut().filter(|_| self.nest.vector == Some(dim)) {
             block.column = index;
         }

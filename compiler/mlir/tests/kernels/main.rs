@@ -145,3 +145,41 @@ fn what_has_no_code_is_an_error_that_names_it() {
     let error = mlir::compile_cpu(&[("k".to_owned(), &b.0)], mlir::CpuTarget::V3).unwrap_err();
     assert_eq!(error.to_string(), "kernel `k` is invalid: a store to an input");
 }
+
+#[test]
+fn every_level_has_code() {
+    let kernels = [models::softmax(5, 77), models::gelu(1000), models::add_bf16(99), models::column_sum(30, 100)];
+    let named: Vec<(String, &ir::kernel::Kernel)> = kernels.iter().map(|k| (k.symbol(), k)).collect();
+    for level in ["x86-64-v2", "x86-64-v3", "x86-64-v4", "host"] {
+        let target: mlir::CpuTarget = level.parse().unwrap();
+        assert!(mlir::compile_cpu(&named, target).unwrap().starts_with(b"\x7fELF"), "{level}");
+    }
+    assert!("pentium".parse::<mlir::CpuTarget>().unwrap_err().to_string().contains("pentium"));
+}
+
+#[test]
+fn a_kernel_of_one_point_runs() {
+    let mut b = Build::new(&[], &[]);
+    let x = b.input(ir::DType::F32, &[]);
+    let y = b.add(x, x);
+    b.output(y, &[]);
+    let library = Library::compile(&[&b.0]);
+    let mut buffers = vec![bytes_of(&[1.5]), vec![0; 4]];
+    library.call(0, &mut buffers, &[]);
+    assert_eq!(f32s(&buffers[1]), [3.0]);
+}
+
+/// Compares with `snapshots/NAME`; `BLESS=1` writes it.
+fn check_snapshot(name: &str, text: &str) {
+    let path = format!("{}/tests/kernels/snapshots/{name}", env!("CARGO_MANIFEST_DIR"));
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(&path, text).unwrap();
+    }
+    assert_eq!(std::fs::read_to_string(&path).unwrap_or_default(), text, "{path}: run with BLESS=1 when the change is meant");
+}
+
+#[test]
+fn the_text_of_a_softmax_and_of_a_column_sum_is_as_expected() {
+    check_snapshot("softmax.mlir", &mlir::print_mlir(&models::softmax(4, 20)).unwrap());
+    check_snapshot("column_sum.mlir", &mlir::print_mlir(&models::column_sum(8, 100)).unwrap());
+}
