@@ -166,7 +166,7 @@ function communicationHead(c) {
 function communicationTable(list, name) {
   const index = new Map(P.communication.map((c, i) => [c, i]));
   return table({ name, rows: list, pick: c => "comm:" + index.get(c), marked: c => state.sel === "comm:" + index.get(c), columns: [
-    { name: "kind", of: c => c.kind }, { name: "group", of: c => c.group }, { name: "where", of: c => `s${c.stage} ${PHASES[c.phase]}` }, { name: "for", of: c => c.source },
+    { name: "kind", of: c => c.kind, keep: true }, { name: "group", of: c => c.group, keep: true }, { name: "where", of: c => `s${c.stage} ${["before", "fwd", "bwd", "update"][c.phase]}`, keep: true }, { name: "for", of: c => c.source, text: c => c.source.replace(/ \(.*\)$/, "") },
     { name: "bytes", of: c => c.bytes, text: c => bytes(c.bytes), number: true }, { name: "each", of: c => c.seconds, text: c => seconds(c.seconds), number: true },
     { name: "a step", of: c => c.seconds * c.times, text: c => seconds(c.seconds * c.times), number: true }] });
 }
@@ -191,7 +191,7 @@ function alternativesView() {
   return [h("h3", {}, "Settings that were considered"), table({ name: "alternatives", rows: P.alternatives, chosen: a => /^(taken|chosen)/.test(a[6]) || taken(a), columns: [
     { name: "stages", of: a => a[0], number: true }, { name: "mesh", of: a => a[2].join("×") }, { name: "microb.", of: a => a[3], number: true },
     { name: "step", of: a => a[4] ?? Infinity, text: a => a[4] === null ? "–" : seconds(a[4]), number: true }, { name: "memory", of: a => a[5] ?? Infinity, text: a => a[5] === null ? "–" : bytes(a[5]), number: true },
-    { name: "layers", of: a => a[1].map(c => c.join("-")).join(" "), cell: a => a[1].map(([f, t]) => `${f}–${t - 1}`).join(", ") }, { name: "verdict", of: a => a[6] }] })];
+    { name: "layers", of: a => a[1].map(c => c.join("-")).join(" "), cell: a => a[1].map(([f, t]) => t - 1 > f ? `${f}–${t - 1}` : f).join(", ") }, { name: "verdict", of: a => a[6] }] })];
 }
 
 function solverView() {

@@ -393,7 +393,7 @@ function setUpGraph() {
   views.push(changes => {
     if (!("open" in changes || "sel" in changes)) return;
     drawGraph();
-    if (!graph.fitted && graph.svg.getBoundingClientRect().width) { graph.fitted = true; fitGraph(0.8); }
+    if (!graph.fitted && graph.svg.getBoundingClientRect().width) { graph.fitted = true; fitGraph(0.62); }
     if ("sel" in changes && focus) {
       const node = selectedNode(), part = node && (graph.rects.has(node.id) ? node : node.ops.length || node.type === "input" ? shownPart(node.type === "op" || node.type === "input" ? node : leafOf[node.ops[0]]) : null);
       if (part) bringIntoView(part.id);

@@ -27,11 +27,12 @@ function drawSchedule() {
     if (w > letter.length * 6 + 3) g.append(s("text", { x: x(start) + w / 2, y: y + rowHeight / 2 + 4, "text-anchor": "middle", "pointer-events": "none", style: "fill:#0b0e11" }, letter));
     svg.append(g);
   }
-  const predicted = P.schedule.step;
-  const text = planned
-    ? `As planned: the plan predicts ${seconds(predicted)} a step, ${percent(P.schedule.bubble)} idle. The boxes are its stage times in the order each stage runs them; the prediction also counts transfers, and that stages that share a processor run faster while others wait.`
-    : `Not what was planned: the same stage times under ${kind === "gpipe" ? "GPipe" : "1F1B"}. The plan runs ${P.schedule.kind === "gpipe" ? "GPipe" : "1F1B"}, ${seconds(predicted)} a step.`;
-  replace(body, svg, h("p", { style: "margin:4px 0 0" }, h("b", { id: "span" }, `${seconds(t.span)} a step, bubble ${percent(t.bubble)}. `), h("span", { class: "empty" }, text)));
+  const name = kind === "gpipe" ? "GPipe" : "1F1B", own = P.schedule.kind === "gpipe" ? "GPipe" : "1F1B";
+  const differs = Math.abs(t.span - P.schedule.step) > 0.02 * t.span;
+  const why = differs ? ` In the drawing each stage takes the time it has while all devices work (${seconds(t.span)}, ${percent(t.bubble)} idle); the prediction also counts transfers between stages and, where stages share a processor, that they run faster while others wait.` : "";
+  replace(body, svg, planned
+    ? h("p", { style: "margin:4px 0 0" }, h("b", {}, `As planned: ${seconds(P.schedule.step)} a step, ${percent(P.schedule.bubble)} idle. `), h("span", { class: "empty" }, why))
+    : h("p", { style: "margin:4px 0 0" }, h("b", {}, `Not what was planned: ${seconds(t.span)} a step, ${percent(t.bubble)} idle under ${name}. `), h("span", { class: "empty" }, `The same stage times in another order; the plan runs ${own}, ${seconds(P.schedule.step)} a step.`)));
 }
 
 function setUpSchedule() {

@@ -3,7 +3,7 @@
 const tableOrder = new Map();
 
 /**
- * A table: `columns` have a name, `of` (the value to sort and save), and optionally `text` or `cell` (what is shown) and `number`.
+ * A table: `columns` have a name, `of` (the value to sort and save), and optionally `text` or `cell` (what is shown), `number`, and `keep` (on one line).
  * `pick` gives a row's selection, `marked` and `chosen` say how it is drawn, `name` keeps the order between drawings.
  */
 function table({ name, rows, columns, pick, marked, chosen, most = 200, tools = [] }) {
@@ -23,7 +23,7 @@ function table({ name, rows, columns, pick, marked, chosen, most = 200, tools = 
         h("tbody", {}, shown.map(row => {
           const sel = pick ? pick(row) : "";
           return h("tr", { class: [sel ? "click" : "", marked && marked(row) ? "marked" : "", chosen && chosen(row) ? "chosen" : ""].join(" "), onclick: sel ? () => select(sel, true) : null },
-            columns.map(c => h("td", { class: c.number ? "n" : "" }, c.cell ? c.cell(row) : c.text ? c.text(row) : String(c.of(row)))));
+            columns.map(c => h("td", { class: c.number ? "n" : c.keep ? "keep" : "" }, c.cell ? c.cell(row) : c.text ? c.text(row) : String(c.of(row)))));
         })))),
       h("div", { class: "table-tools" },
         list.length > shown.length ? [h("span", {}, `${count(shown.length)} of ${count(list.length)}`), h("button", { onclick: () => { all = true; draw(); } }, "Show all")] : null,

@@ -16,6 +16,8 @@ pub(crate) struct Lookup {
     /// Per group its stage and its number among the stage's decisions.
     pub(crate) groups: Vec<(u32, u32)>,
     names: FxHashMap<String, ValueId>,
+    /// Per line of the user's file the value that its op computes; none where several ops came from it.
+    lines: FxHashMap<u32, Option<ValueId>>,
 }
 
 impl Lookup {
@@ -49,13 +51,21 @@ impl Lookup {
                 names.entry(value.name.to_string()).or_insert(id);
             }
         }
-        Lookup { op_group, value_groups, groups, names }
+        let mut lines: FxHashMap<u32, Option<ValueId>> = FxHashMap::default();
+        for op in plan.graph.ops.values() {
+            if let (Some(info), Some(&v)) = (plan.graph.locs.get(op.loc).filter(|l| l.line > 0), op.results.first()) {
+                lines.entry(info.line).and_modify(|known| *known = None).or_insert(Some(v));
+            }
+        }
+        Lookup { op_group, value_groups, groups, names, lines }
     }
 
-    /// The value that a buffer's name or an instruction's source (`%51 (step.mlir:54)`) speaks of.
+    /// The value that a buffer's name or an instruction's source (`%51 (line 54)`) speaks of: by its own name, or by its line where one op came from it.
+    /// `%v12` in a program is a number of the partitioned graph, not of the plan's, and is not taken for one.
     pub(crate) fn value_of_text(&self, text: &str) -> Option<ValueId> {
         let word = text.split(' ').next().unwrap_or("");
-        self.names.get(text).or_else(|| self.names.get(word)).copied().or_else(|| self.id_text(word))
+        let line = || text.rsplit_once("(line ")?.1.strip_suffix(')')?.parse().ok();
+        self.names.get(text).or_else(|| self.names.get(word)).copied().or_else(|| self.lines.get(&line()?).copied().flatten())
     }
 
     /// `%v12`, the text of a value without a name.

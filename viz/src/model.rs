@@ -213,7 +213,7 @@ pub struct Communication {
     pub instruction: u32,
     /// `all-reduce`, `send`, …
     pub kind: String,
-    /// `"x" (2 devices)` or `stage 1`.
+    /// `"x" × 2` (axes and how many devices) or `to stage 1`.
     pub group: String,
     /// Bytes per device each time.
     pub bytes: u64,
@@ -520,7 +520,7 @@ fn communication(program: &Program, microbatches: u32, lookup: &Lookup) -> Vec<C
             let group = match &i.kind {
                 InstructionKind::Collective { axes, .. } => {
                     let names: Vec<String> = axes.iter().map(|&a| format!("\"{}\"", text::axis_name(&program.mesh, a))).collect();
-                    format!("{} ({} devices)", names.join(", "), text::ways(axes, &program.mesh).unwrap_or(0))
+                    format!("{} × {}", names.join(", "), text::ways(axes, &program.mesh).unwrap_or(0))
                 }
                 InstructionKind::Send { to, .. } => format!("to stage {}", to.0),
                 InstructionKind::Receive { from, .. } => format!("from stage {}", from.0),
