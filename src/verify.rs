@@ -5,6 +5,7 @@
 
 use crate::diagnostics::Terminal;
 use crate::run::{read_arguments, read_plan};
+use ir::arguments::Role;
 use ir::interp::Tensor as Reference;
 use ir::judge::{self, Judgement, Verdict};
 use ir::plan::Plan;
@@ -83,6 +84,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         let results = results.values().map(|t| reference(t)).collect::<Result<Vec<_>>>()?;
         let judgement = oracle.judge(&results)?;
         print(step, &judgement, args.all, terminal);
+        terminal.notes(&not_finite(step, &judgement));
         outside.extend(judgement.verdicts.into_iter().filter(|v| !v.within()).map(|v| (step, v)));
     }
     if outside.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(failure(&outside).into()) }
@@ -95,27 +97,26 @@ fn reference(tensor: &Tensor) -> Result<Reference> {
 
 /// Arguments for a step nothing is known of: the same every time.
 fn made_up(plan: &Plan, graph: &Graph) -> Arguments {
-    let make = |(i, v): (usize, &ir::ValueId)| {
-        let ty = graph.ty(*v);
+    let role = |i: usize| {
         let i = i as u32;
-        let is_state = plan.interface.state.iter().any(|(a, _)| *a == i);
-        let tensor = if is_state && !plan.interface.parameters.contains(&i) {
-            Tensor::zeros(ty.clone())
+        if plan.interface.parameters.contains(&i) {
+            Role::Parameter
+        } else if plan.interface.state.iter().any(|(a, _)| *a == i) {
+            Role::State
         } else {
-            let integers = ty.dtype.is_integer();
-            let scale = if is_state { 0.05 } else { 1.0 };
-            // A multiplicative hash of the element's number: spread evenly, and the same everywhere.
-            let noise = |e: u64| {
-                f64::from(((e + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15).wrapping_add(u64::from(i) << 32).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 40) as u32)
-                    / 16_777_216.0
-            };
-            let value = |e: u64| if integers { (noise(e) * 97.0).floor() } else { (2.0 * noise(e) - 1.0) * scale };
-            let bytes = (0..ty.elements()).flat_map(|e| ir::literal::encode(ty.dtype, value(e))).collect();
-            Tensor { ty: ty.clone(), bytes }
-        };
-        (i, Arc::new(tensor))
+            Role::Data
+        }
     };
-    graph.inputs.iter().enumerate().map(make).collect()
+    let made = ir::arguments::made_up(&plan.source, graph, role, 0);
+    made.into_iter().enumerate().map(|(i, t)| (i as u32, Arc::new(Tensor { bytes: t.to_bytes(), ty: t.ty }))).collect()
+}
+
+/// A warning where the step itself gives what is not finite, since that agrees with anything.
+fn not_finite(step: u64, judgement: &Judgement) -> Vec<Diagnostic> {
+    let names: Vec<&str> = judgement.not_finite().map(|v| v.name.as_str()).collect();
+    let Some(first) = names.first() else { return Vec::new() };
+    let message = format!("after {step}: {} of {} results are not finite in the step itself, so they show little", names.len(), judgement.verdicts.len());
+    vec![Diagnostic::warning("W0705", message).with_note(format!("the first is {first}")).with_help("give arguments of a real step with `--inputs`")]
 }
 
 fn object(v: &Verdict) -> Value {

@@ -59,6 +59,8 @@ pub struct Verdict {
     pub norm: f64,
     /// Norm of its change over the judged steps, for state.
     pub change: Option<f64>,
+    /// Whether all of the `f64` value is finite; a tensor of NaN agrees with any plan's and shows nothing.
+    pub finite: bool,
 }
 
 impl Verdict {
@@ -93,6 +95,10 @@ impl Judgement {
     /// Whether every tensor passes.
     pub fn within(&self) -> bool {
         self.verdicts.iter().all(Verdict::within)
+    }
+    /// Tensors that are not finite in the step itself, whatever the plan: on these arguments they show little or nothing.
+    pub fn not_finite(&self) -> impl Iterator<Item = &Verdict> {
+        self.verdicts.iter().filter(|v| !v.finite)
     }
     /// The tensor that is nearest to its allowance, or furthest outside.
     pub fn worst(&self) -> Option<&Verdict> {
@@ -145,19 +151,20 @@ struct Measured {
     change: Option<f64>,
     elements: usize,
     epsilon: f64,
+    finite: bool,
 }
 
 impl Measured {
     fn of(case: &Case) -> Measured {
         let t = case.exact.ty.dtype;
         if case.plan.ty != case.exact.ty || case.typed.ty != case.exact.ty {
-            return Measured { distance: f64::INFINITY, typed: 0.0, norm: 0.0, change: None, elements: 0, epsilon: 0.0 };
+            return Measured { distance: f64::INFINITY, typed: 0.0, norm: 0.0, change: None, elements: 0, epsilon: 0.0, finite: true };
         }
         if t.is_integer() {
             let (plan, typed, exact) = (case.plan.to_i64s(), case.typed.to_i64s(), case.exact.to_i64s());
             let differ = |a: &[i64]| a.iter().zip(&exact).filter(|(a, b)| a != b).count() as f64;
             let norm = norm(exact.iter().map(|&x| x as f64));
-            return Measured { distance: differ(&plan), typed: differ(&typed), norm, change: None, elements: exact.len(), epsilon: 0.0 };
+            return Measured { distance: differ(&plan), typed: differ(&typed), norm, change: None, elements: exact.len(), epsilon: 0.0, finite: true };
         }
         let (plan, typed, exact) = (case.plan.components(), case.typed.components(), case.exact.components());
         let mut strange = false;
@@ -177,6 +184,7 @@ impl Measured {
             change,
             elements: exact.len(),
             epsilon: epsilon(t),
+            finite: exact.iter().all(|x| x.is_finite()),
         }
     }
     /// What errors come from: the change of state, else the value.
@@ -221,6 +229,7 @@ pub fn judge(cases: &[Case]) -> Judgement {
             typed_distance: m.typed,
             norm: m.norm,
             change: m.change,
+            finite: m.finite,
         }
     };
     Judgement { verdicts: cases.iter().zip(&measured).map(decide).collect() }
@@ -364,6 +373,7 @@ mod tests {
         // Overflow in f32 excuses the plan's at that place.
         assert!(one(&[inf, 1.0], &[inf, 1.0], &[3e38, 1.0], None).within());
         assert_eq!(one(&[nan], &[1.0], &[1.0], None).ratio(), inf);
+        assert!(!one(&[nan], &[nan], &[nan], None).finite && one(&[nan], &[1.0], &[1.0], None).finite);
     }
 
     #[test]
