@@ -82,7 +82,9 @@ fn unary_float(b: &mut Builder, op: UnaryOp, a: Val) -> Option<Val> {
         UnaryOp::Erfc => math::erfc(b, a),
         UnaryOp::Real => a,
         UnaryOp::Imag => b.float(a.ty, 0.0),
-        UnaryOp::CountLeadingZeros | UnaryOp::Not | UnaryOp::PopulationCount | UnaryOp::Lgamma | UnaryOp::Digamma => return None,
+        UnaryOp::Lgamma => math::lgamma(b, a),
+        UnaryOp::Digamma => math::digamma(b, a),
+        UnaryOp::CountLeadingZeros | UnaryOp::Not | UnaryOp::PopulationCount => return None,
     })
 }
 

@@ -338,7 +338,7 @@ pub(crate) fn cost(kernel: &Kernel, nest: &Nest, id: NodeId) -> u32 {
             UnaryOp::Sqrt => 6,
             UnaryOp::Rsqrt => 12,
             UnaryOp::Exponential | UnaryOp::Log => 20,
-            UnaryOp::Sine | UnaryOp::Cosine | UnaryOp::Tan => 100,
+            UnaryOp::Sine | UnaryOp::Cosine | UnaryOp::Tan | UnaryOp::Lgamma | UnaryOp::Digamma => 100,
             _ => 30,
         },
         NodeKind::Binary(op, ..) => match op {

@@ -6,12 +6,14 @@
 mod coefficients;
 mod error_function;
 mod exponential;
+mod gamma;
 mod hyperbolic;
 mod power;
 mod trigonometric;
 
 pub(crate) use error_function::{erf, erf_inv, erfc};
 pub(crate) use exponential::{exp, expm1, log, log1p, logistic};
+pub(crate) use gamma::{digamma, lgamma};
 pub(crate) use hyperbolic::{acosh, asinh, atanh, cosh, sinh, tanh};
 pub(crate) use power::{cbrt, pow, pow_int, remainder};
 pub(crate) use trigonometric::{acos, asin, atan, atan2, cos, sin, tan};

@@ -1,5 +1,6 @@
 //! Errors of the elementary functions in units in the last place, over the whole range, against `f64` (and for `f64` against the C library).
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out, and what they measured")]
+#![allow(clippy::print_stderr, reason = "it prints the table of `docs/kernels.md`")]
 
 use super::build::Build;
 use super::library::Library;
@@ -14,6 +15,7 @@ unsafe extern "C" {
     safe fn asinh(x: f64) -> f64;
     safe fn acosh(x: f64) -> f64;
     safe fn atanh(x: f64) -> f64;
+    safe fn lgamma(x: f64) -> f64;
 }
 
 fn erf_inv(x: f64) -> f64 {
@@ -223,5 +225,45 @@ fn binary_functions_keep_their_bounds() {
         }
         assert!(!failed, "\n{report}");
         eprintln!("{report}");
+    }
+}
+
+#[test]
+fn gamma_functions_are_close() {
+    let mut random = Random(3);
+    let mut x: Vec<f64> = (0..2000).map(|_| (random.below(100_000) as f64 - 30_000.0) / 1000.0 + 0.0005).collect();
+    x.extend([1e-10, 1e10, f64::INFINITY, f64::NAN, 0.0, -1.0, -2.0, 1.0, 2.0, 100.0]);
+    for double in [false, true] {
+        let dtype = if double { DType::F64 } else { DType::F32 };
+        let x: Vec<f64> = x.iter().map(|v| if double { *v } else { f64::from(*v as f32) }).collect();
+        let kernels: Vec<Kernel> = [UnaryOp::Lgamma, UnaryOp::Digamma]
+            .into_iter()
+            .map(|op| {
+                let mut b = Build::new(&[x.len() as u64], &[]);
+                let v = b.input(dtype, &[0]);
+                let y = b.unary(op, v);
+                b.output(y, &[0]);
+                b.0
+            })
+            .collect();
+        let library = Library::compile(&kernels.iter().collect::<Vec<_>>());
+        let precision = if double { 1e-13 } else { 1e-7 };
+        for (x, got) in x.iter().zip(evaluate(&kernels[0], &library, 0, &[&x], double)) {
+            let want = lgamma(*x);
+            let close = (got - want).abs() <= precision * want.abs().max(1.0);
+            assert!(close || got == want || (got.is_nan() && want.is_nan()), "lgamma {x}: {got} for {want}");
+        }
+        let slopes = evaluate(&kernels[1], &library, 1, &[&x], double);
+        for (x, got) in x.iter().zip(slopes) {
+            // A pole is no number; elsewhere the derivative of lgamma, by a quotient of the reference.
+            if *x <= 0.0 && x.fract() == 0.0 {
+                assert!(got.is_nan(), "digamma {x}: {got}");
+            } else if x.abs() < 100.0 && (x - x.round()).abs() > 1e-3 {
+                let step = 1e-5;
+                let want = (lgamma(x + step) - lgamma(x - step)) / (2.0 * step);
+                assert!((got - want).abs() <= 1e-4 * want.abs().max(1.0), "digamma {x}: {got} for {want}");
+            }
+        }
+        assert!((evaluate(&kernels[1], &library, 1, &[&vec![1.0; x.len()]], double)[0] + 0.577_215_664_901_532_9).abs() < precision);
     }
 }
