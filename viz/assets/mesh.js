@@ -13,7 +13,7 @@ function drawMesh() {
   const parts = [];
   if (sharding) parts.push(tileView(v, stage, sharding));
   else if (v >= 0) parts.push(h("p", { class: "empty" }, "No stage holds this value between kernels: it is computed where it is read."));
-  parts.push(deviceView(v, stage, sharding), mesh.caption);
+  parts.push(deviceView(v, stage >= 0 ? stage : focus ? focus.stage : -1, sharding), mesh.caption);
   replace(body, parts);
   caption(sharding ? sharding.phrase + "." : "");
 }
