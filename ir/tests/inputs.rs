@@ -1,5 +1,4 @@
 //! Reads whole modules as JAX prints them: the forms that operations take, the bundled models, and the steps in the folder that `SHARDWRIGHT_DATA` names.
-#![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 #![allow(clippy::print_stdout, reason = "tests say what they read and what they leave out")]
 
 use std::path::PathBuf;

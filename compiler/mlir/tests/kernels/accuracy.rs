@@ -1,6 +1,5 @@
 //! Errors of the elementary functions in units in the last place, over the whole range, against `f64` (and for `f64` against the C library).
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out, and what they measured")]
-#![allow(clippy::print_stderr, reason = "it prints the table of `docs/kernels.md`")]
 
 use super::build::Build;
 use super::library::Library;
