@@ -18,7 +18,8 @@ use crate::id::EntityId;
 use crate::infer;
 use crate::literal::Data;
 use crate::op::{OpId, OpKind};
-use rustc_hash::FxHashSet;
+use indexmap::IndexSet;
+use rustc_hash::FxHashMap;
 
 /// Problems after which a graph is not looked at further.
 const LIMIT: usize = 20;
@@ -33,13 +34,15 @@ pub fn verify(graph: &Graph) -> Result<(), Vec<String>> {
 /// Checks a module: each function, and the calls between them.
 pub fn verify_module(module: &Module) -> Result<(), Vec<String>> {
     let mut problems = Vec::new();
-    let mut names = FxHashSet::default();
+    let mut functions: FxHashMap<&str, &Graph> = FxHashMap::default();
     for f in &module.functions {
-        if !names.insert(f.name.as_str()) {
+        if functions.insert(&f.name, f).is_some() {
             problems.push(format!("two functions are named @{}", f.name));
         }
+    }
+    for f in &module.functions {
         check_graph(f, &format!("@{}: ", f.name), &mut problems);
-        check_calls(f, module, &mut problems);
+        check_calls(f, &functions, &mut problems);
     }
     if let Some(cycle) = call_cycle(module) {
         problems.push(format!("calls lead back to where they started: {}", cycle.join(" → ")));
@@ -50,13 +53,17 @@ pub fn verify_module(module: &Module) -> Result<(), Vec<String>> {
 /// A cycle of calls, if there is one: names of functions, the first repeated at the end.
 pub fn call_cycle(module: &Module) -> Option<Vec<String>> {
     // 0 unseen, 1 on the path, 2 done; the path is explicit, so depth costs no stack.
+    let mut number: FxHashMap<&str, usize> = FxHashMap::default();
+    for (i, f) in module.functions.iter().enumerate() {
+        number.entry(&f.name).or_insert(i);
+    }
     let callees: Vec<Vec<usize>> = module
         .functions
         .iter()
         .map(|f| {
-            let mut called = Vec::new();
+            let mut called = IndexSet::new();
             collect_callees(f, &mut called);
-            called.iter().filter_map(|c| module.functions.iter().position(|g| g.name == **c)).collect()
+            called.iter().filter_map(|c| number.get(c).copied()).collect()
         })
         .collect();
     let mut state = vec![0u8; callees.len()];
@@ -90,13 +97,10 @@ pub fn call_cycle(module: &Module) -> Option<Vec<String>> {
     None
 }
 
-fn collect_callees<'g>(graph: &'g Graph, out: &mut Vec<&'g str>) {
-    let mut seen: FxHashSet<&str> = out.iter().copied().collect();
+fn collect_callees<'g>(graph: &'g Graph, out: &mut IndexSet<&'g str>) {
     for op in graph.ops.values() {
-        if let OpKind::Call { callee } = &op.kind
-            && seen.insert(callee)
-        {
-            out.push(callee);
+        if let OpKind::Call { callee } = &op.kind {
+            out.insert(callee);
         }
         for r in &op.regions {
             collect_callees(r, out);
@@ -104,10 +108,10 @@ fn collect_callees<'g>(graph: &'g Graph, out: &mut Vec<&'g str>) {
     }
 }
 
-fn check_calls(graph: &Graph, module: &Module, problems: &mut Vec<String>) {
+fn check_calls(graph: &Graph, functions: &FxHashMap<&str, &Graph>, problems: &mut Vec<String>) {
     for (id, op) in graph.ops.iter() {
         if let OpKind::Call { callee } = &op.kind {
-            let Some(f) = module.function(callee) else {
+            let Some(f) = functions.get(callee.as_str()) else {
                 problems.push(format!("{}: there is no function @{callee}", place(graph, id)));
                 continue;
             };
@@ -118,7 +122,7 @@ fn check_calls(graph: &Graph, module: &Module, problems: &mut Vec<String>) {
             }
         }
         for r in &op.regions {
-            check_calls(r, module, problems);
+            check_calls(r, functions, problems);
         }
     }
 }

@@ -259,7 +259,7 @@ impl<'a> Parser<'a> {
         if !scope.terminated && !scope.poisoned {
             return Err(self.report.error_at("E0101", at, length, format!("the function @{} does not return", graph.name)));
         }
-        if self.module.functions.iter().any(|f| f.name == graph.name) {
+        if self.functions.contains_key(&graph.name) {
             return Err(self.report.error_at("E0107", at, length, format!("the function @{} is defined twice", graph.name)));
         }
         if !scope.poisoned {
@@ -279,6 +279,7 @@ impl<'a> Parser<'a> {
         let mut attributes = inputs.into_iter();
         graph.input_attributes = graph.inputs.iter().map(|_| input_attributes(attributes.next().unwrap_or_default())).collect();
         graph.output_attributes = outputs.into_iter().enumerate().map(|(i, o)| output_attributes(i, o.attributes)).collect();
+        self.functions.insert(graph.name.clone(), self.module.functions.len());
         self.module.functions.push(graph);
         Ok(())
     }
@@ -367,7 +368,7 @@ impl<'a> Parser<'a> {
         for i in 0..self.calls.len() {
             let c = &self.calls[i];
             let (at, length) = (c.at, 4);
-            let Some(f) = self.module.function(&c.callee) else {
+            let Some(f) = self.functions.get(&c.callee).map(|i| &self.module.functions[*i]) else {
                 let message = format!("@{} calls @{}, which is not in the file", c.caller, c.callee);
                 self.report.error_at("E0112", at, length, message);
                 continue;

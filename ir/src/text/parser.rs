@@ -62,6 +62,8 @@ pub(super) struct Parser<'a> {
     depth: u32,
     pub(super) scopes: Vec<Scope<'a>>,
     pub(super) module: Module,
+    /// Positions of the module's functions by name.
+    pub(super) functions: FxHashMap<String, usize>,
     pub(super) attribute_aliases: FxHashMap<&'a str, Attr<'a>>,
     pub(super) type_aliases: FxHashMap<&'a str, RawType>,
     pub(super) location_aliases: FxHashMap<&'a str, LocTree<'a>>,
@@ -85,6 +87,7 @@ impl<'a> Parser<'a> {
             depth: 0,
             scopes: Vec::new(),
             module: Module::default(),
+            functions: FxHashMap::default(),
             attribute_aliases: FxHashMap::default(),
             type_aliases: FxHashMap::default(),
             location_aliases: FxHashMap::default(),
