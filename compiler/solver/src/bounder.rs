@@ -119,7 +119,12 @@ impl<'a, 'r> Bounder<'a, 'r> {
                 continue;
             }
             let network = Network::of(&open.model);
-            let relaxation = Relaxation::of(&open.model, &network, LEVELS[open.level], &mut self.random);
+            let mut bits = LEVELS[open.level];
+            let mut relaxation = Relaxation::of(&open.model, &network, bits, &mut self.random);
+            while relaxation.plan.work > PLAN_WORK && bits > 6.0 {
+                bits -= 3.0;
+                relaxation = Relaxation::of(&open.model, &network, bits, &mut self.random);
+            }
             self.work += 200 * relaxation.sizes.len() as u64;
             let mut at = Multipliers::zero(&open.model, &relaxation);
             at.prices.clone_from(&open.prices);

@@ -89,7 +89,7 @@ impl Filter<'_> {
 
 /// The core of a problem that is proven infeasible.
 pub(crate) fn explain(problem: &Problem, options: &Options) -> Core {
-    let options = Options { work: options.work / 16 + 1_000_000, progress: None, start: None, ..options.clone() };
+    let options = Options { work: options.work / 16 + 1_000_000, progress: None, found: None, start: None, ..options.clone() };
     let mut filter = Filter { problem, options: &options, calls: 0, decided: true };
     let mut nodes: Vec<u32> = (0..problem.nodes.len() as u32).collect();
     let mut moments = candidates(problem);

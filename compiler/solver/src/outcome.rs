@@ -21,13 +21,15 @@ pub struct Options {
     pub gap: f64,
     /// A choice to start from, if one is known.
     pub start: Option<Vec<u32>>,
+    /// Called with every better choice, as soon as it is known to be feasible.
+    pub found: Option<Arc<dyn Fn(i128, &[u32]) + Send + Sync>>,
     /// Called with every improvement of objective or bound.
     pub progress: Option<Arc<dyn Fn(&Progress) + Send + Sync>>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Options { work: 4_000_000_000, deadline: None, threads: 1, seed: 1, gap: 0.0, start: None, progress: None }
+        Options { work: 2_000_000_000, deadline: None, threads: 1, seed: 1, gap: 0.0, start: None, found: None, progress: None }
     }
 }
 

@@ -26,7 +26,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Outcome, ProblemErr
     Ok(match found.verdict() {
         Verdict::Infeasible => Outcome::Infeasible(infeasible::explain(problem, options)),
         Verdict::Open => {
-            let inner = Options { work: options.work / 8, ..options.clone() };
+            let inner = Options { work: options.work / 8, found: None, progress: None, start: None, ..options.clone() };
             let late = options.deadline.is_some_and(|d| Instant::now() >= d);
             let (nearest, excess) = if late { (Vec::new(), None) } else { infeasible::nearest(problem, &inner) };
             Outcome::Unknown { bound: found.bound, nearest, excess, stats: found.stats }
@@ -97,6 +97,9 @@ impl Incumbent<'_> {
         let Some(cost) = self.problem.feasible_cost(&choice) else { return false };
         if self.best.as_ref().is_some_and(|(c, _)| *c <= cost) {
             return false;
+        }
+        if let Some(found) = &self.options.found {
+            found(cost, &choice);
         }
         self.best = Some((cost, choice));
         self.tell(phase);

@@ -4,7 +4,7 @@
 use std::io::Write;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use solver::{Options, Outcome, Progress, contest, solve};
@@ -49,7 +49,31 @@ fn main() -> ExitCode {
         progress: Some(Arc::new(progress)),
         ..Options::default()
     };
-    let solved = match solve(&problem, &options) {
+    // Whichever comes first: the solver's answer, or the end of the time with the best choice told so far.
+    let latest: Arc<Mutex<Option<Vec<u32>>>> = Arc::default();
+    let keep = Arc::clone(&latest);
+    let options = Options {
+        found: Some(Arc::new(move |_, choice: &[u32]| {
+            *keep.lock().unwrap_or_else(PoisonError::into_inner) = Some(choice.to_vec());
+        })),
+        ..options
+    };
+    let (send, receive) = std::sync::mpsc::channel();
+    std::thread::spawn(move || send.send(solve(&problem, &options)));
+    let last = Duration::from_secs_f64(seconds - 0.3 * reserve).saturating_sub(begin.elapsed());
+    let answer = match receive.recv_timeout(last) {
+        Ok(answer) => answer,
+        Err(_) => {
+            let Some(choice) = latest.lock().unwrap_or_else(PoisonError::into_inner).take() else {
+                let _ = writeln!(err, "no solution found in time");
+                let _ = writeln!(std::io::stdout(), "[]");
+                return ExitCode::from(1);
+            };
+            let _ = writeln!(err, "{:8.2}s the time is up", begin.elapsed().as_secs_f64());
+            return print(&choice);
+        }
+    };
+    let solved = match answer {
         Ok(Outcome::Solved(solved)) => solved,
         Ok(Outcome::Infeasible(core)) => {
             let _ = writeln!(err, "no solution: {} nodes cannot hold together within {} moments", core.nodes.len(), core.moments.len());
@@ -78,7 +102,11 @@ fn main() -> ExitCode {
         solved.bound,
         100.0 * solved.gap
     );
-    let list: Vec<String> = solved.choice.iter().map(u32::to_string).collect();
+    print(&solved.choice)
+}
+
+fn print(choice: &[u32]) -> ExitCode {
+    let list: Vec<String> = choice.iter().map(u32::to_string).collect();
     match writeln!(std::io::stdout(), "[{}]", list.join(", ")) {
         Ok(()) => ExitCode::SUCCESS,
         Err(_) => ExitCode::from(1),
