@@ -101,7 +101,7 @@ pub fn kernel(local: &LocalGraph, classes: &Classes, unit: &Unit, stored: &dyn F
 }
 
 /// The value and iteration space by which a view is stored: its own shape, or that of the operand of a reshape that is not affine.
-fn store_space(local: &LocalGraph, classes: &Classes, v: ValueId) -> (ValueId, Vec<u64>) {
+pub(super) fn store_space(local: &LocalGraph, classes: &Classes, v: ValueId) -> (ValueId, Vec<u64>) {
     let shape = local.graph.ty(v).shape.clone();
     let mut accesses = Vec::new();
     super::units::accesses(local, classes, v, &view::identity(shape.len()), &shape, &mut accesses);

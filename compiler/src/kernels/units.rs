@@ -139,6 +139,15 @@ impl Fusion<'_> {
         if matches!(self.local.graph.ops[op].kind, OpKind::Reshape) && alias_of(self.local, self.classes, v).is_some() {
             return;
         }
+        // A view inside it that no map can express is stored first.
+        let (root, space) = super::build::store_space(self.local, self.classes, v);
+        let mut inner = Vec::new();
+        accesses(self.local, self.classes, root, &view::identity(space.len()), &space, &mut inner);
+        if let Some(made) = self.local.graph.def_op(root).filter(|_| inner.iter().any(|a| a.1.is_none())) {
+            for &o in &self.local.graph.ops[made].operands {
+                self.store_blocking_views(o, phase);
+            }
+        }
         let leaves = self.classes.leaves(self.local, v);
         // A value of constants alone is stored before the first microbatch.
         let own = if leaves.is_empty() && !depends_on_microbatch(self.local, v) { Phase::Before } else { own };

@@ -7,6 +7,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test uses its share")]
 
 pub mod build;
+pub mod drawn;
 
 use compiler::kernels::stored::stored_values;
 use compiler::shard::groups::{Choice, Group, Groups};
