@@ -34,8 +34,12 @@ impl Terminal {
     pub(crate) fn line(&self, text: &str) {
         let mut out = anstream::stdout().lock();
         let written = writeln!(out, "{text}").and_then(|()| out.flush());
-        if written.is_err_and(|e| e.kind() == ErrorKind::BrokenPipe) {
-            std::process::exit(0);
+        if let Err(e) = written {
+            if e.kind() == ErrorKind::BrokenPipe {
+                std::process::exit(0);
+            }
+            self.error_line(&format!("error[E0641]: the results cannot be written: {e}"));
+            std::process::exit(1);
         }
     }
     /// A result as JSON.

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Terminal;
 use ir::plan::Plan;
-use ir::{Bytes, DType, Diagnostic, Result};
+use ir::{Bytes, DType, Result};
 use runtime::checkpoint::{self, Batches};
 use runtime::{Arguments, Options, Session, StepReport};
 use serde_json::{Map, Value, json};
@@ -38,8 +38,7 @@ pub(crate) struct Args {
 
 /// Reads a plan file.
 pub(crate) fn read_plan(path: &Path) -> Result<Plan> {
-    let bytes = std::fs::read(path).map_err(|e| Diagnostic::input("E0630", format!("{} cannot be read: {e}", path.display())))?;
-    Plan::from_bytes(&bytes)
+    Plan::from_bytes(&checkpoint::read_file(path)?)
 }
 
 /// Reads the arguments of a plan's step.

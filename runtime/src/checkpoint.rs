@@ -87,7 +87,7 @@ pub fn read(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<Diagnos
 
 /// Reads arguments in the shapes that the file has.
 fn read_as_stored(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<Diagnostic>)> {
-    let bytes = std::fs::read(path).map_err(|e| Diagnostic::input("E0630", format!("{} cannot be read: {e}", path.display())))?;
+    let bytes = read_file(path)?;
     let damaged = |e: String| Diagnostic::input("E0631", format!("{} is not a whole safetensors file: {e}", path.display()));
     let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
     let known: Vec<String> = (0..types.len()).map(|i| format!("arg{i}")).collect();
@@ -184,7 +184,14 @@ pub fn write(path: &Path, arguments: &Arguments) -> Result<()> {
 ///
 /// # Errors
 /// `E0633` when that fails; the temporary file is then removed.
+///
+/// A link is followed, and what is no ordinary file (a device, a pipe) is written to and never replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
+    let failed = |e: std::io::Error| ir::Diagnostics::from(Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())));
+    let path = &target(path);
+    if path.exists() && !path.is_file() {
+        return std::fs::OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes)).map_err(failed);
+    }
     let temporary = temporary_name(path);
     let written = File::create(&temporary).and_then(|mut f| {
         f.write_all(bytes)?;
@@ -194,7 +201,7 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
     renamed.map_err(|e| {
         // Nothing more can be done when the removal fails too: the first error is the one to report.
         let _ = std::fs::remove_file(&temporary);
-        Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())).into()
+        failed(e)
     })
 }
 
@@ -203,9 +210,29 @@ pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
 /// # Errors
 /// `E0633` when not.
 pub fn check_writable(path: &Path) -> Result<()> {
-    let temporary = temporary_name(path);
+    let temporary = temporary_name(&target(path));
+    if path.exists() && !path.is_file() && !path.is_dir() {
+        return Ok(());
+    }
     let tried = if path.is_dir() { Err(std::io::Error::from(std::io::ErrorKind::IsADirectory)) } else { File::create(&temporary).map(drop) };
     tried.and_then(|()| std::fs::remove_file(&temporary)).map_err(|e| Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())).into())
+}
+
+/// Where a path leads, links followed.
+fn target(path: &Path) -> PathBuf {
+    std::fs::canonicalize(path).unwrap_or_else(|_| path.to_path_buf())
+}
+
+/// Reads an ordinary file whole.
+///
+/// # Errors
+/// `E0630` when it cannot be read, or is no ordinary file.
+pub fn read_file(path: &Path) -> Result<Vec<u8>> {
+    let failed = |e: String| Diagnostic::input("E0630", format!("{} cannot be read: {e}", path.display())).with_help("check the path");
+    if path.exists() && !path.is_file() {
+        return Err(failed("it is no ordinary file".into()).into());
+    }
+    Ok(std::fs::read(path).map_err(|e| failed(e.to_string()))?)
 }
 
 fn temporary_name(path: &Path) -> PathBuf {

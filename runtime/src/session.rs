@@ -100,6 +100,9 @@ impl Session {
                     .with_help("compile the model again with `--target cpu`")
                     .into());
             }
+            None if !plan.kernels.is_empty() => {
+                return Err(Diagnostic::outcome("E0609", "this plan was made without code").with_help("compile the model again without `--no-code`").into());
+            }
             None => None,
         };
         let of = plan.clone();

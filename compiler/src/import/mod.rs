@@ -33,6 +33,9 @@ pub fn import(path: &Path) -> Result<Imported> {
     if metadata.is_dir() {
         return Err(Diagnostic::input("E0118", format!("`{name}` is a folder")).into());
     }
+    if !metadata.is_file() {
+        return Err(Diagnostic::input("E0118", format!("`{name}` is no ordinary file")).into());
+    }
     if metadata.len() > LARGEST {
         return Err(Diagnostic::input("E0111", format!("`{name}` is larger than 4 GiB")).into());
     }

@@ -31,6 +31,8 @@ pub struct Built {
 
 /// How often a candidate is solved again with more bytes reserved.
 const RETRIES: u32 = 4;
+/// How many settings that fit are lowered and compared by their simulated steps; estimates alone rank the rest.
+const COMPARED: usize = 4;
 /// How many candidates of a decision are kept.
 const KEPT: usize = 8;
 
@@ -40,12 +42,23 @@ const KEPT: usize = 8;
 /// `E0502` when none fits, with what is missing where; errors of lowering.
 pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes) -> Result<Built> {
     let mut nearest: Option<TooLarge> = None;
+    let mut best: Option<Built> = None;
+    let mut fitting = 0;
     for index in 0..searched.candidates.len() {
+        if fitting == COMPARED {
+            break;
+        }
         match fit(&mut searched.candidates[index], canonical, pins, preset, model, limit)? {
             Ok((programs, kernels)) => {
-                searched.alternatives[index].verdict = "taken".into();
-                searched.alternatives[index].memory = programs.iter().map(|p| p.arena).max();
-                return Ok(report(&searched.candidates[index], index, programs, kernels, model, limit, pins));
+                fitting += 1;
+                let alternative = &mut searched.alternatives[index];
+                alternative.memory = programs.iter().map(|p| p.arena).max();
+                let built = report(&searched.candidates[index], index, programs, kernels, model, limit, pins);
+                alternative.step = Some(built.schedule.step);
+                alternative.verdict = "slower".into();
+                if best.as_ref().is_none_or(|b| built.schedule.step < b.schedule.step) {
+                    best = Some(built);
+                }
             }
             Err(failed) => {
                 searched.alternatives[index].verdict = format!("needs {} per device, of {limit}", failed.smallest);
@@ -55,6 +68,10 @@ pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset
                 }
             }
         }
+    }
+    if let Some(built) = best {
+        searched.alternatives[built.candidate].verdict = "taken".into();
+        return Ok(built);
     }
     let settings = searched.candidates.len();
     Err(nearest.map_or_else(
