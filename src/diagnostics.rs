@@ -38,7 +38,7 @@ impl Terminal {
             if e.kind() == ErrorKind::BrokenPipe {
                 std::process::exit(0);
             }
-            self.error_line(&format!("error[E0641]: the results cannot be written: {e}"));
+            self.diagnostic(&Diagnostic::outcome("E0641", format!("the results cannot be written: {e}")));
             std::process::exit(1);
         }
     }

@@ -33,8 +33,11 @@ fn solves_the_contest_example() {
 }
 
 #[test]
-#[ignore = "takes up to a minute on a machine that does other work"]
 fn proves_the_inference_instance() {
+    if std::env::var("SHARDWRIGHT_SLOW").is_err() {
+        eprintln!("left out: SHARDWRIGHT_SLOW is not set, and proving takes a minute");
+        return;
+    }
     let Some(data) = std::env::var_os("SHARDWRIGHT_DATA") else {
         println!("left out: SHARDWRIGHT_DATA is not set");
         return;
