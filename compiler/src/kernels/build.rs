@@ -140,13 +140,7 @@ impl Builder<'_> {
     }
 
     fn affine(&mut self, map: &IndexMap, v: ValueId) -> Affine {
-        let e = view::linear(map, &self.local.graph.ty(v).shape);
-        let mut strides = vec![0; self.domain.len()];
-        for &(d, c) in &e.terms {
-            strides[d as usize] = c;
-        }
-        let scalars = if e.coordinates.is_empty() { vec![] } else { vec![(self.scalar(Scalar { constant: 0, axes: e.coordinates }), 1)] };
-        Affine { offset: e.offset, strides, scalars }
+        self.flat_affine(view::linear(map, &self.local.graph.ty(v).shape))
     }
 
     fn load(&mut self, argument: Argument, v: ValueId, map: &IndexMap) -> NodeId {
@@ -237,6 +231,7 @@ impl Builder<'_> {
         }
     }
 
+    /// An element index as the kernel's affine form.
     fn flat_affine(&mut self, e: Expr) -> Affine {
         let mut strides = vec![0; self.domain.len()];
         for &(d, c) in &e.terms {
