@@ -14,3 +14,4 @@ pub mod shard;
 pub mod spmd;
 pub mod stage;
 pub mod step;
+pub mod tables;

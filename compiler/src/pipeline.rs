@@ -35,7 +35,8 @@ pub struct Options {
 pub struct Timings(pub Vec<(&'static str, std::time::Duration)>);
 
 impl Timings {
-    fn pass<T>(&mut self, name: &'static str, f: impl FnOnce() -> T) -> T {
+    /// Runs a pass and notes its time.
+    pub fn pass<T>(&mut self, name: &'static str, f: impl FnOnce() -> T) -> T {
         let start = Instant::now();
         let out = f();
         self.0.push((name, start.elapsed()));
@@ -70,6 +71,7 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
         graph: best.step.graph.clone(),
         interface: canonical.interface.clone(),
         layers: best.layers.clone(),
+        depth: vec![],
         placement: best.placement.clone(),
         stages: built.stages,
         schedule: built.schedule,

@@ -15,7 +15,7 @@ use crate::units::{Bytes, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format this build reads and writes.
-pub const FORMAT_VERSION: u32 = 1;
+pub const FORMAT_VERSION: u32 = 2;
 const MAGIC: &[u8; 8] = b"SHARDPLN";
 
 /// A compiled plan.
@@ -35,7 +35,10 @@ pub struct Plan {
     pub interface: Interface,
     /// Layers, first to last.
     pub layers: Vec<Layer>,
-    /// For every op of `graph` its layer, stage and phase, by op number.
+    /// For every layer of the model the one of `layers` that stands for it, where identical layers were planned once; empty where each stands for itself.
+    /// Stages count the model's layers.
+    pub depth: Vec<u32>,
+    /// For every op of `graph` its layer, stage and phase, by op number; of a layer that stands for several, the first stage that has one of them.
     pub placement: Vec<Placement>,
     /// The stages.
     pub stages: Vec<StagePlan>,
@@ -43,7 +46,7 @@ pub struct Plan {
     pub schedule: Schedule,
     /// Other settings of stages, mesh and microbatches that were considered, best first.
     pub alternatives: Vec<Alternative>,
-    /// One program per stage.
+    /// One program per stage; none where only a plan was asked for.
     pub programs: Vec<Program>,
     /// The distinct kernels.
     pub kernels: PrimaryMap<KernelId, Kernel>,
@@ -335,8 +338,12 @@ impl Plan {
 
     /// Checks that the parts refer to each other correctly.
     pub fn verify(&self) -> std::result::Result<(), String> {
-        if self.programs.len() != self.stages.len() || self.placement.len() != self.graph.ops.len() {
+        let planned_only = self.programs.is_empty() && self.code.is_empty() && !self.depth.is_empty();
+        if !planned_only && self.programs.len() != self.stages.len() || self.placement.len() != self.graph.ops.len() {
             return Err("stages, programs or placements are missing".into());
+        }
+        if self.depth.iter().any(|&l| l as usize >= self.layers.len()) {
+            return Err("a layer stands for one that is missing".into());
         }
         for (program, stage) in self.programs.iter().zip(&self.stages) {
             program.verify()?;
@@ -356,6 +363,6 @@ impl Plan {
 
     /// How many ranks execute it.
     pub fn ranks(&self) -> u32 {
-        self.programs.iter().map(|p| p.mesh.devices()).sum()
+        if self.programs.is_empty() { self.stages.iter().map(|s| s.mesh.devices()).sum() } else { self.programs.iter().map(|p| p.mesh.devices()).sum() }
     }
 }

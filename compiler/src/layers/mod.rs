@@ -1,9 +1,11 @@
 //! Layers: a step cut into consecutive pieces that a pipeline's stages are made of.
 //!
-//! Forward ops, in the file's order, are cut where little crosses. A layer *holds* what it computes and what it reads in the forward. A backward op whose
+//! Forward ops, in the file's order, are cut where the names say that a repeated block begins ([`scopes`]), else where little crosses. A layer *holds* what it computes and what it reads in the forward. A backward op whose
 //! uses all lead to the update of one parameter that one layer reads belongs to that layer; any other goes to the latest layer that holds every
 //! forward value it reads and is not later than its cotangents' layers. Updates belong to their parameter's layer. What only depends on scalars
 //! (step counters, learning rates) is computed on every stage.
+
+mod scopes;
 
 use crate::shard::groups::{is_view, leaves};
 use crate::step::StepGraph;
@@ -36,6 +38,8 @@ struct Facts<'a> {
     /// Leaves of every op that is not a view.
     reads: Vec<BTreeSet<ValueId>>,
     input_of: BTreeMap<ValueId, usize>,
+    /// Whether layers are the blocks that names tell.
+    scoped: std::cell::Cell<bool>,
 }
 
 /// Cuts a step into layers. `stored` says which values lie in memory.
@@ -46,7 +50,7 @@ pub fn layers(step: &StepGraph, stored: &SecondaryMap<ValueId, bool>) -> Layers 
         op.operands.iter().for_each(|&v| leaves(graph, v, &mut reads[id.0 as usize]));
     }
     let input_of = graph.inputs.iter().enumerate().map(|(i, &v)| (v, i)).collect();
-    let facts = Facts { step, reads, input_of };
+    let facts = Facts { step, reads, input_of, scoped: std::cell::Cell::new(false) };
     let everywhere = facts.everywhere();
     let mut of = facts.forward(stored, &everywhere);
     let count = of.iter().copied().max().unwrap_or(0) + 1;
@@ -162,6 +166,12 @@ impl Facts<'_> {
         if list.is_empty() {
             return of;
         }
+        if let Some(segments) = scopes::segments(graph, &list) {
+            self.scoped.set(true);
+            list.iter().zip(segments).for_each(|(id, s)| of[id.0 as usize] = s);
+            self.follow_readers(&light, everywhere, &mut of);
+            return of;
+        }
         let position: BTreeMap<OpId, usize> = list.iter().enumerate().map(|(p, &o)| (o, p)).collect();
         let mut last_use: BTreeMap<ValueId, usize> = BTreeMap::new();
         for &id in &list {
@@ -212,7 +222,13 @@ impl Facts<'_> {
         for (p, &id) in list.iter().enumerate() {
             of[id.0 as usize] = cuts.iter().filter(|&&c| c < p).count() as u32;
         }
-        // Light ops follow their first reader.
+        self.follow_readers(&light, everywhere, &mut of);
+        of
+    }
+
+    /// Light ops follow their first reader.
+    fn follow_readers(&self, light: &[bool], everywhere: &[bool], of: &mut [u32]) {
+        let graph = &self.step.graph;
         let mut first: BTreeMap<OpId, u32> = BTreeMap::new();
         for id in graph.ops.keys().rev().filter(|&id| !is_view(graph, id) && self.step.phase_of(id) <= Phase::Forward) {
             let i = id.0 as usize;
@@ -224,7 +240,6 @@ impl Facts<'_> {
                 *l = (*l).min(of[i]);
             }
         }
-        of
     }
 
     /// Rough work of an op.
@@ -343,7 +358,9 @@ impl Facts<'_> {
                 let next = kinds.len() as u32;
                 let kind = *kinds.entry(text).or_insert(next);
                 let named = |id: Option<&OpId>| id.map_or_else(String::new, |&id| graph.display_name(graph.ops[id].results[0]));
-                Layer { name: format!("layer {layer} ({} … {})", named(ops.first()), named(ops.last())), kind }
+                let scope = ops.first().and_then(|&id| scopes::block(&graph.display_name(graph.ops[id].results[0])).map(str::to_owned));
+                let name = scope.filter(|_| self.scoped.get()).unwrap_or_else(|| format!("layer {layer} ({} … {})", named(ops.first()), named(ops.last())));
+                Layer { name, kind }
             })
             .collect()
     }

@@ -118,6 +118,7 @@ fn clusters(kind: &OpKind) -> bool {
 }
 
 /// The groups of a graph.
+#[derive(Clone)]
 pub struct Groups {
     /// All groups; a group comes after those it reads from.
     pub groups: Vec<Group>,

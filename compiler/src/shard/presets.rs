@@ -164,7 +164,7 @@ impl Restriction {
 const BLOCK_MATRICES: usize = 4;
 
 /// Classes of the dimensions that run through all layers. Megatron keeps them whole: what enters and leaves a block is the same on every device.
-fn residual_classes(step: &StepGraph, classes: &mut Classes) -> Vec<usize> {
+pub(super) fn residual_classes(step: &StepGraph, classes: &mut Classes) -> Vec<usize> {
     let mut matrices: BTreeMap<usize, usize> = BTreeMap::new();
     for (input, &v) in step.inputs.iter().zip(&step.graph.inputs) {
         let rank = step.graph.ty(v).rank();
@@ -177,13 +177,13 @@ fn residual_classes(step: &StepGraph, classes: &mut Classes) -> Vec<usize> {
 }
 
 /// Classes of corresponding dimensions: those that share a factor of a group. Constants belong to each group alone and join nothing.
-struct Classes {
+pub(super) struct Classes {
     number: BTreeMap<(ValueId, usize), usize>,
     parent: Vec<usize>,
 }
 
 impl Classes {
-    fn of(step: &StepGraph, groups: &Groups) -> Classes {
+    pub(super) fn of(step: &StepGraph, groups: &Groups) -> Classes {
         let mut classes = Classes { number: BTreeMap::new(), parent: vec![] };
         for group in &groups.groups {
             let mut first: BTreeMap<u32, usize> = BTreeMap::new();
@@ -207,7 +207,7 @@ impl Classes {
         }
         classes
     }
-    fn root(&self, mut x: usize) -> usize {
+    pub(super) fn root(&self, mut x: usize) -> usize {
         while self.parent[x] != x {
             x = self.parent[x];
         }
@@ -218,7 +218,7 @@ impl Classes {
         self.parent[a.max(b)] = a.min(b);
     }
     /// The class of a dimension of a value.
-    fn class(&mut self, v: ValueId, dim: usize) -> usize {
+    pub(super) fn class(&mut self, v: ValueId, dim: usize) -> usize {
         let next = self.parent.len();
         let n = *self.number.entry((v, dim)).or_insert(next);
         if n == next {
@@ -229,7 +229,7 @@ impl Classes {
 }
 
 /// The factors of a group that correspond to a batch dimension.
-fn batch_factors(group: &Group, classes: &mut Classes, batch: &BTreeSet<usize>) -> Vec<u32> {
+pub(super) fn batch_factors(group: &Group, classes: &mut Classes, batch: &BTreeSet<usize>) -> Vec<u32> {
     let mut found = BTreeSet::new();
     for access in group.reads.iter().chain(&group.writes) {
         for (d, f) in access.dims.iter().enumerate() {

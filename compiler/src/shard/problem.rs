@@ -82,11 +82,6 @@ impl<'a> Space<'a> {
         Space { cx, inputs, groups }
     }
 
-    /// How often a step repeats what a phase does.
-    fn repeats(&self, phase: Phase) -> f64 {
-        if matches!(phase, Phase::Forward | Phase::Backward) { f64::from(self.cx.step.microbatches) } else { 1.0 }
-    }
-
     /// Phase of a group: that of its ops; an output belongs to the update.
     pub fn phase(&self, g: usize) -> Phase {
         self.cx.groups.groups[g].ops.first().map_or(Phase::After, |&o| self.cx.step.phase_of(o))
@@ -147,85 +142,218 @@ impl From<Failure> for ir::Diagnostics {
     }
 }
 
-/// Solves one mesh.
+/// How much each part of a step counts, and which nodes choose alike.
+pub struct Weights<'a> {
+    /// Factor of the times of each phase, in [`Phase::ALL`]'s order.
+    pub phases: [f64; 4],
+    /// Nodes that are one, where layers are tied.
+    pub tie: Option<&'a Tie>,
+}
+
+impl Weights<'_> {
+    /// Every node for itself; what a microbatch repeats counts once per microbatch.
+    pub fn flat(step: &StepGraph) -> Weights<'static> {
+        let m = f64::from(step.microbatches);
+        Weights { phases: [1.0, m, m, 1.0], tie: None }
+    }
+
+    fn phase(&self, phase: Phase) -> f64 {
+        self.phases[phase as usize]
+    }
+}
+
+/// Nodes that choose alike, because they are the same node of identical layers, and how many copies of it the model has.
 ///
-/// # Errors
-/// `E0501` when pins or the strategy leave a value no sharding, `E0502` when memory is exceeded whatever is chosen.
-pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>) -> Result<Choices, Failure> {
-    let cx = space.cx;
-    let graph = &cx.step.graph;
-    let groups = &cx.groups.groups;
-    let inputs = space.inputs.len();
-    let mut kept: Vec<Vec<usize>> = Vec::with_capacity(inputs + groups.len());
-    let mut problem = Problem::default();
-    for i in 0..inputs {
-        let keep: Vec<usize> = (0..space.inputs[i].len()).filter(|&s| allow(space, Node::Input(i as u32), s)).collect();
-        problem.add_node(keep.iter().map(|&s| i64::from(space.inputs[i][s].axes().is_empty())).collect());
-        kept.push(keep);
+/// Nodes are numbered as in [`Instance`]: inputs first, then groups. A *run* is a series of identical layers, of which a few are in the graph (its *copies*) and
+/// which stand for more. Invariant: the strategies of tied groups are the same, in the same order.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Tie {
+    /// The node that decides each node: itself, or an earlier one.
+    pub of: Vec<u32>,
+    /// The run of each node and which of its copies it belongs to; none outside runs.
+    pub copy: Vec<Option<(u32, u32)>>,
+    /// Of each run: copies in the graph, layers of the model.
+    pub runs: Vec<(u32, u32)>,
+}
+
+impl Tie {
+    /// How many nodes of the model one deciding node stands for.
+    pub fn stands_for(&self, node: usize) -> f64 {
+        self.copy[node].map_or(1.0, |(run, _)| f64::from(self.runs[run as usize].1))
     }
-    for (g, strategies) in space.groups.iter().enumerate() {
-        let repeats = space.repeats(space.phase(g));
-        let keep: Vec<usize> = (0..strategies.len()).filter(|&s| allow(space, Node::Group(g as u32), s)).collect();
-        problem.add_node(keep.iter().map(|&s| pico(strategies[s].compute * repeats)).collect());
-        kept.push(keep);
-    }
-    if let Some(n) = kept.iter().position(Vec::is_empty) {
-        return Err(no_choice(space, n).into());
-    }
-    // Who makes each value: a node and which of its writes.
-    let mut maker: SecondaryMap<ValueId, Option<(usize, usize)>> = SecondaryMap::new();
-    for (i, &v) in graph.inputs.iter().enumerate() {
-        maker[v] = Some((i, 0));
-    }
-    for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
-        for (w, access) in group.writes.iter().enumerate() {
-            maker[access.value] = Some((inputs + g, w));
+
+    /// How many edges of the model the equal edges between (copies of) two nodes stand for: within one copy there is one per layer, from copy to copy one
+    /// less, and what only an end of the run has stays what it is.
+    fn edges(&self, from: usize, to: usize, count: u32) -> f64 {
+        let count = f64::from(count);
+        match (self.copy[from], self.copy[to]) {
+            (Some((r, i)), Some((q, j))) if r == q && i != j => {
+                let (copies, layers) = self.runs[r as usize];
+                count * f64::from(layers - 1) / f64::from((copies - 1).max(1))
+            }
+            (Some((r, _)), Some((q, _))) if r != q => count,
+            (Some((r, _)), _) | (None, Some((r, _))) => {
+                let (copies, layers) = self.runs[r as usize];
+                if count >= f64::from(copies) { f64::from(layers) } else { count }
+            }
+            (None, None) => count,
         }
     }
-    let made = |node: usize, write: usize, s: usize| -> &Sharding {
-        if node < inputs { &space.inputs[node][s] } else { &space.groups[node - inputs][s].writes[write] }
-    };
-    let mut resharder = Resharder::new(cx.model, cx.mesh, 0);
-    let mut edges: Vec<(usize, usize, Arc<[i64]>)> = Vec::new();
-    let mut tables: FxHashMap<Vec<u8>, Arc<[i64]>> = FxHashMap::default();
-    for (g, group) in groups.iter().enumerate() {
-        let node = inputs + g;
-        for (r, access) in group.reads.iter().enumerate() {
-            let Some((from, write)) = maker[access.value] else { continue };
-            let ty = graph.ty(access.value);
-            let (have, have_of) = distinct(kept[from].iter().map(|&s| made(from, write, s)));
-            let (want, want_of) = distinct(kept[node].iter().map(|&s| &space.groups[g][s].reads[r]));
-            let repeats = space.repeats(space.phase(g));
+}
+
+/// The integer program of a space: which candidates are left, and the solver's problem over the nodes that decide.
+pub struct Instance {
+    /// Candidates of every node (inputs, then groups) that may be chosen.
+    pub kept: Vec<Vec<usize>>,
+    /// The solver's node of every node.
+    pub slot: Vec<u32>,
+    /// The program.
+    pub problem: Problem,
+    /// The edges by deciding nodes, with their times.
+    edges: Vec<(usize, usize, Arc<[i64]>)>,
+}
+
+impl Instance {
+    /// Builds the program: times on nodes, reshards on edges.
+    ///
+    /// # Errors
+    /// `E0501` when pins or the strategy leave a value no sharding.
+    pub fn new(space: &Space<'_>, allow: &Filter<'_>, weights: &Weights<'_>, resharder: &mut Resharder<'_>) -> Result<Instance, Diagnostic> {
+        let cx = space.cx;
+        let graph = &cx.step.graph;
+        let groups = &cx.groups.groups;
+        let inputs = space.inputs.len();
+        let count = inputs + groups.len();
+        let decides = |n: usize| weights.tie.map_or(n, |t| t.of[n] as usize);
+        let stands = |n: usize| weights.tie.map_or(1.0, |t| t.stands_for(n));
+        let mut kept: Vec<Vec<usize>> = Vec::with_capacity(count);
+        let mut slot: Vec<u32> = Vec::with_capacity(count);
+        let mut problem = Problem::default();
+        for n in 0..count {
+            if decides(n) != n {
+                kept.push(kept[decides(n)].clone());
+                slot.push(slot[decides(n)]);
+                continue;
+            }
+            let (keep, costs): (Vec<usize>, Vec<i64>) = if n < inputs {
+                let keep: Vec<usize> = (0..space.inputs[n].len()).filter(|&s| allow(space, Node::Input(n as u32), s)).collect();
+                let costs = keep.iter().map(|&s| i64::from(space.inputs[n][s].axes().is_empty())).collect();
+                (keep, costs)
+            } else {
+                let g = n - inputs;
+                let factor = weights.phase(space.phase(g)) * stands(n);
+                let keep: Vec<usize> = (0..space.groups[g].len()).filter(|&s| allow(space, Node::Group(g as u32), s)).collect();
+                let costs = keep.iter().map(|&s| pico(space.groups[g][s].compute * factor)).collect();
+                (keep, costs)
+            };
+            if keep.is_empty() {
+                return Err(no_choice(space, n));
+            }
+            slot.push(problem.add_node(costs));
+            kept.push(keep);
+        }
+        // Who makes each value: a node and which of its writes.
+        let mut maker: SecondaryMap<ValueId, Option<(usize, usize)>> = SecondaryMap::new();
+        for (i, &v) in graph.inputs.iter().enumerate() {
+            maker[v] = Some((i, 0));
+        }
+        for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
+            for (w, access) in group.writes.iter().enumerate() {
+                maker[access.value] = Some((inputs + g, w));
+            }
+        }
+        let made = |node: usize, write: usize, s: usize| -> &Sharding {
+            if node < inputs { &space.inputs[node][s] } else { &space.groups[node - inputs][s].writes[write] }
+        };
+        // Equal edges between copies of the same nodes are one, counted.
+        let mut reads: Vec<(usize, usize, usize, usize, u32)> = Vec::new();
+        let mut known: FxHashMap<(usize, usize, usize, usize, bool), usize> = FxHashMap::default();
+        for (g, group) in groups.iter().enumerate() {
+            let node = inputs + g;
+            for (r, access) in group.reads.iter().enumerate() {
+                let Some((from, write)) = maker[access.value] else { continue };
+                let across = weights.tie.is_some_and(|t| t.copy[from].zip(t.copy[node]).is_some_and(|(a, b)| a != b));
+                let key = (decides(from), write, decides(node), r, across);
+                match known.get(&key) {
+                    Some(&i) if weights.tie.is_some() => reads[i].4 += 1,
+                    _ => {
+                        known.insert(key, reads.len());
+                        reads.push((from, write, node, r, 1));
+                    }
+                }
+            }
+        }
+        let mut edges: Vec<(usize, usize, Arc<[i64]>)> = Vec::new();
+        let mut tables: FxHashMap<Vec<u8>, Arc<[i64]>> = FxHashMap::default();
+        for (from, write, node, r, times) in reads {
+            // The edge as one of the graph's, priced between the nodes that decide it.
+            let (a, b) = (decides(from), decides(node));
+            let g = b - inputs;
+            let ty = graph.ty(groups[g].reads[r].value);
+            let (have, have_of) = distinct(kept[a].iter().map(|&s| made(a, write, s)));
+            let (want, want_of) = distinct(kept[b].iter().map(|&s| &space.groups[g][s].reads[r]));
+            let factor = weights.phase(space.phase(g)) * weights.tie.map_or(1.0, |t| t.edges(from, node, times));
             let times: Vec<Vec<i64>> =
-                have.iter().map(|h| want.iter().map(|w| resharder.time(ty, h, w).map_or(INFINITE, |t| pico(t * repeats))).collect()).collect();
+                have.iter().map(|h| want.iter().map(|w| resharder.time(ty, h, w).map_or(INFINITE, |t| pico(t * factor))).collect()).collect();
             if times.iter().flatten().all(|&t| t == 0) {
+                continue;
+            }
+            if a == b {
+                for (k, cost) in problem.nodes[slot[a] as usize].costs.iter_mut().enumerate() {
+                    *cost = cost.saturating_add(times[have_of[k]][want_of[k]]).min(INFINITE);
+                }
                 continue;
             }
             let table: Vec<i64> = have_of.iter().flat_map(|&h| want_of.iter().map(move |&w| (h, w))).map(|(h, w)| times[h][w]).collect();
             let key: Vec<u8> = table.iter().flat_map(|t| t.to_le_bytes()).collect();
             let table = tables.entry(key).or_insert_with(|| table.into()).clone();
-            problem.add_edge(from as u32, node as u32, table.clone());
-            edges.push((from, node, table));
+            problem.add_edge(slot[a], slot[b], table.clone());
+            edges.push((a, b, table));
         }
-        // A state's new value is stored as the old one was.
-        if let Some(input) = group.output.and_then(|p| cx.step.outputs[p].replaces) {
-            let input = input as usize;
+        for (g, group) in groups.iter().enumerate() {
+            let node = inputs + g;
+            // A state's new value is stored as the old one was.
+            let Some(input) = group.output.and_then(|p| cx.step.outputs[p].replaces).filter(|_| decides(node) == node) else { continue };
+            let input = decides(input as usize);
             let table: Vec<i64> = kept[node]
                 .iter()
                 .flat_map(|&s| kept[input].iter().map(move |&t| (s, t)))
                 .map(|(s, t)| if space.groups[g][s].writes[0] == space.inputs[input][t] { 0 } else { INFINITE })
                 .collect();
             let table: Arc<[i64]> = table.into();
-            problem.add_edge(node as u32, input as u32, table.clone());
+            problem.add_edge(slot[node], slot[input], table.clone());
             edges.push((node, input, table));
         }
+        Ok(Instance { kept, slot, problem, edges })
     }
+
+    /// The solver's choice for chosen candidates; none if one of them is not left.
+    pub fn choice(&self, picks: &[usize]) -> Option<Vec<u32>> {
+        let mut choice = vec![0u32; self.problem.nodes.len()];
+        for (n, &pick) in picks.iter().enumerate() {
+            choice[self.slot[n] as usize] = self.kept[n].iter().position(|&s| s == pick)? as u32;
+        }
+        Some(choice)
+    }
+
+    /// The chosen candidate of every node.
+    pub fn picks(&self, choice: &[u32]) -> Vec<usize> {
+        self.slot.iter().zip(&self.kept).map(|(&slot, kept)| kept[choice[slot as usize] as usize]).collect()
+    }
+}
+
+/// Solves one mesh.
+///
+/// # Errors
+/// `E0501` when pins or the strategy leave a value no sharding, `E0502` when memory is exceeded whatever is chosen.
+pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>) -> Result<Choices, Failure> {
+    let cx = space.cx;
+    let mut resharder = Resharder::new(cx.model, cx.mesh, 0);
+    let mut instance = Instance::new(space, allow, &Weights::flat(cx.step), &mut resharder)?;
     if let Some(memory) = memory {
-        add_memory(space, &kept, &mut problem, memory);
+        add_memory(space, &instance.kept, &mut instance.problem, memory);
     }
-    let outcome = solver::solve(&problem, &Options { work: 100_000_000, ..Options::default() }).map_err(|e| {
-        Diagnostic::outcome("E0509", format!("the sharding problem is not well formed: {e}")).with_help("this is a bug; please report the model")
-    })?;
+    let outcome = solver::solve(&instance.problem, &Options { work: 100_000_000, ..Options::default() }).map_err(ill_formed)?;
     let solution = match outcome {
         Outcome::Solved(s) => s,
         Outcome::Infeasible(core) => {
@@ -234,7 +362,13 @@ pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<
         }
         _ => return Err(Diagnostic::outcome("E0503", "the sharding problem was not solved within its budget").into()),
     };
-    Ok(choices(space, &kept, &problem, &edges, &solution))
+    let report = report(&instance.problem, &solution);
+    Ok(choices(space, &instance, &solution.choice, report))
+}
+
+/// The solver refused its problem.
+pub fn ill_formed(e: solver::ProblemError) -> Diagnostic {
+    Diagnostic::outcome("E0509", format!("the sharding problem is not well formed: {e}")).with_help("this is a bug; please report the model")
 }
 
 /// A node without candidates.
@@ -340,41 +474,59 @@ fn infeasible(space: &Space<'_>, core: &solver::Core, memory: Option<&MemoryLimi
     ))
 }
 
-/// Reads a solution.
-fn choices(space: &Space<'_>, kept: &[Vec<usize>], problem: &Problem, edges: &[(usize, usize, Arc<[i64]>)], solution: &solver::Solution) -> Choices {
+/// Reads a solution: what was chosen, and what every candidate of every group would cost beside its neighbours' choices. Tied nodes have the prices of
+/// all that they stand for.
+pub fn choices(space: &Space<'_>, instance: &Instance, choice: &[u32], report: SolveReport) -> Choices {
+    let Instance { kept, problem, edges, slot } = instance;
     let inputs = space.inputs.len();
-    let pick = |n: usize| kept[n][solution.choice[n] as usize];
+    let at = |n: usize| choice[slot[n] as usize] as usize;
+    let pick = |n: usize| kept[n][at(n)];
     let seconds = |p: i128| Seconds(p as f64 / PICO);
     let width = |n: usize| kept[n].len();
-    // What every candidate of every group would cost beside its neighbours' choices.
-    let mut around: Vec<Vec<i128>> = (0..kept.len()).map(|n| vec![0; width(n)]).collect();
+    let mut around: Vec<Vec<i128>> = problem.nodes.iter().map(|n| vec![0; n.costs.len()]).collect();
     let mut communication = 0i128;
     for (a, b, table) in edges {
-        let (ca, cb) = (solution.choice[*a] as usize, solution.choice[*b] as usize);
-        (0..width(*a)).for_each(|s| around[*a][s] += i128::from(table[s * width(*b) + cb]));
-        (0..width(*b)).for_each(|s| around[*b][s] += i128::from(table[ca * width(*b) + s]));
+        let (ca, cb) = (at(*a), at(*b));
+        (0..width(*a)).for_each(|s| around[slot[*a] as usize][s] += i128::from(table[s * width(*b) + cb]));
+        (0..width(*b)).for_each(|s| around[slot[*b] as usize][s] += i128::from(table[ca * width(*b) + s]));
         communication += i128::from(table[ca * width(*b) + cb]);
     }
     let groups = space.groups.len();
     let prices = (0..groups)
         .map(|g| {
             let n = inputs + g;
+            let (around, costs) = (&around[slot[n] as usize], &problem.nodes[slot[n] as usize].costs);
             let mut all = vec![(Seconds(f64::INFINITY), Seconds(f64::INFINITY)); space.groups[g].len()];
             for (k, &s) in kept[n].iter().enumerate() {
-                let reshard = if around[n][k] >= i128::from(INFINITE) { Seconds(f64::INFINITY) } else { seconds(around[n][k]) };
-                all[s] = (seconds(i128::from(problem.nodes[n].costs[k])), reshard);
+                let reshard = if around[k] >= i128::from(INFINITE) { Seconds(f64::INFINITY) } else { seconds(around[k]) };
+                all[s] = (seconds(i128::from(costs[k])), reshard);
             }
             all
         })
         .collect();
+    Choices {
+        inputs: (0..inputs).map(|i| space.inputs[i][pick(i)].clone()).collect(),
+        groups: (0..groups).map(|g| space.groups[g][pick(inputs + g)].clone()).collect(),
+        chosen: (0..groups).map(|g| pick(inputs + g) as u32).collect(),
+        options: space.groups.clone(),
+        prices,
+        report,
+        communication: seconds(communication),
+    }
+}
+
+/// What a solve reports.
+pub fn report(problem: &Problem, solution: &solver::Solution) -> SolveReport {
+    let seconds = |p: i128| Seconds(p as f64 / PICO);
     let stats = &solution.stats;
-    let report = SolveReport {
-        nodes: kept.len() as u32,
+    SolveReport {
+        nodes: problem.nodes.len() as u32,
         edges: problem.edges.len() as u32,
         moments: stats.core_moments,
         objective: seconds(solution.objective),
-        bound: seconds(solution.bound),
-        gap: solution.gap,
+        // No time is below nothing, which a solve that was cut early may not have got round to proving.
+        bound: seconds(solution.bound.max(0)),
+        gap: solution.gap.min(1.0),
         status: match solution.status {
             Status::Optimal => "optimal",
             Status::WithinGap | Status::Feasible => "feasible",
@@ -390,14 +542,5 @@ fn choices(space: &Space<'_>, kept: &[Vec<usize>], problem: &Problem, edges: &[(
             stats.branches,
             if stats.highs { ", HiGHS" } else { "" }
         ),
-    };
-    Choices {
-        inputs: (0..inputs).map(|i| space.inputs[i][pick(i)].clone()).collect(),
-        groups: (0..groups).map(|g| space.groups[g][pick(inputs + g)].clone()).collect(),
-        chosen: (0..groups).map(|g| pick(inputs + g) as u32).collect(),
-        options: space.groups.clone(),
-        prices,
-        report,
-        communication: seconds(communication),
     }
 }

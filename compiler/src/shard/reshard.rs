@@ -69,6 +69,8 @@ pub struct Resharder<'a> {
     model: &'a dyn CostModel,
     mesh: &'a Mesh,
     first_rank: u32,
+    /// Groups of devices by the axes they span: finding one walks over the devices.
+    groups: std::cell::RefCell<BTreeMap<Vec<AxisId>, cost_model::Group>>,
     /// Per (type, from): the cheapest way to every sharding that can be reached.
     known: FxHashMap<(TensorType, Sharding), std::rc::Rc<BTreeMap<Sharding, Path>>>,
 }
@@ -89,7 +91,7 @@ pub fn is_valid(sharding: &Sharding, shape: &[u64], mesh: &Mesh) -> bool {
 impl<'a> Resharder<'a> {
     /// Reshards over a stage's mesh.
     pub fn new(model: &'a dyn CostModel, mesh: &'a Mesh, first_rank: u32) -> Self {
-        Resharder { model, mesh, first_rank, known: FxHashMap::default() }
+        Resharder { model, mesh, first_rank, groups: std::cell::RefCell::default(), known: FxHashMap::default() }
     }
 
     /// The cheapest path; `None` when there is none (nothing becomes partial).
@@ -97,20 +99,26 @@ impl<'a> Resharder<'a> {
         if from == to {
             return Some(Path { steps: vec![], time: Seconds(0.0) });
         }
-        let all = match self.known.get(&(ty.clone(), from.clone())) {
-            Some(all) => all.clone(),
-            None => {
-                let all = std::rc::Rc::new(self.explore(ty, from));
-                self.known.insert((ty.clone(), from.clone()), all.clone());
-                all
-            }
-        };
-        all.get(to).cloned()
+        self.all(ty, from).get(to).cloned()
     }
 
     /// The time of the cheapest path.
     pub fn time(&mut self, ty: &TensorType, from: &Sharding, to: &Sharding) -> Option<Seconds> {
-        self.path(ty, from, to).map(|p| p.time)
+        if from == to {
+            return Some(Seconds(0.0));
+        }
+        self.all(ty, from).get(to).map(|p| p.time)
+    }
+
+    /// Every sharding that can be reached.
+    fn all(&mut self, ty: &TensorType, from: &Sharding) -> std::rc::Rc<BTreeMap<Sharding, Path>> {
+        let key = (ty.clone(), from.clone());
+        if let Some(all) = self.known.get(&key) {
+            return all.clone();
+        }
+        let all = std::rc::Rc::new(self.explore(ty, from));
+        self.known.insert(key, all.clone());
+        all
     }
 
     fn explore(&self, ty: &TensorType, from: &Sharding) -> BTreeMap<Sharding, Path> {
@@ -142,7 +150,7 @@ impl<'a> Resharder<'a> {
         let mut out = Vec::new();
         let bytes = |s: &Sharding| Bytes(s.local_shape(&ty.shape, self.mesh).iter().product::<u64>() * ty.dtype.bytes());
         let collective = |kind: CollectiveKind, bytes: Bytes, axes: &[AxisId]| {
-            let group = self.model.cluster().group(self.mesh, self.first_rank, axes);
+            let group = *self.groups.borrow_mut().entry(axes.to_vec()).or_insert_with(|| self.model.cluster().group(self.mesh, self.first_rank, axes));
             self.model.collective(&CollectiveCall { kind, bytes, dtype: ty.dtype }, &group).time
         };
         if let Some(&(_, reducer)) = at.partial.first() {

@@ -1,6 +1,7 @@
 //! Building a candidate: partition, programs, memory, schedule, and the reasons.
 
 use super::candidate::{Candidate, Searched};
+use super::decisions::Solved;
 use crate::canonical::Canonical;
 use crate::lower::program::{KernelTable, lower, phase_seconds};
 use crate::schedule::simulate::{Pipeline, Stage, simulate};
@@ -9,9 +10,9 @@ use crate::shard::presets::Preset;
 use crate::spmd::partition::{self, StageView};
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Result};
-use ir::plan::{Candidate as Option_, Decision, MemoryReport, Schedule, StagePlan, StageTimes};
+use ir::plan::{MemoryReport, Schedule, StagePlan, StageTimes};
 use ir::program::{BufferKind, InstructionKind, Phase, Program, StageId, in_flight};
-use ir::{Bytes, Seconds, Sharding, ValueId};
+use ir::{Bytes, Seconds};
 
 /// Programs and what is told of them.
 pub struct Built {
@@ -33,8 +34,6 @@ pub struct Built {
 const RETRIES: u32 = 4;
 /// How many settings that fit are lowered and compared by their simulated steps; estimates alone rank the rest.
 const COMPARED: usize = 4;
-/// How many candidates of a decision are kept.
-const KEPT: usize = 8;
 
 /// Builds the best candidate that fits in `limit` per device.
 ///
@@ -201,6 +200,8 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
         .collect();
     let timeline =
         simulate(&Pipeline { kind: c.setting.schedule, microbatches: c.setting.microbatches, stages: &stages, solo_speedup: model.cluster().solo_speedup });
+    let solved = Solved { step: &c.step, stored: &c.stored, groups: &c.groups, mesh: &c.mesh, choices: &c.choices };
+    let in_stage = |of: Option<StageId>, stage: usize| of.is_none_or(|s| s.0 as usize == stage);
     let plans = programs
         .iter()
         .zip(&stages)
@@ -209,8 +210,8 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
             layers: c.cuts[s],
             mesh: c.mesh.clone(),
             devices: (0..c.mesh.devices()).map(|d| program.first_rank + d).collect(),
-            shardings: shardings(c, StageId(s as u32)),
-            decisions: decisions(c, StageId(s as u32), pins),
+            shardings: solved.shardings(&|i| in_stage(c.stages.of_input[i], s), &|g| in_stage(c.stages.of_group[g], s)),
+            decisions: solved.decisions(pins, &|g| in_stage(c.stages.of_group[g], s)),
             solve: c.choices.report.clone(),
             times: stage.times,
             memory: memory_report(program, limit),
@@ -229,72 +230,6 @@ fn has_product(program: &Program) -> bool {
 fn idle_stage(program: &Program, cut: (u32, u32)) -> Diagnostic {
     Diagnostic::note("N0401", format!("stage {} has no matrix product: it holds layers {} to {} only", program.stage, cut.0, cut.1 - 1))
         .with_help("fewer `--stages` use the devices better")
-}
-
-/// Shardings of what a stage computes or keeps.
-fn shardings(c: &Candidate, stage: StageId) -> Vec<Option<Sharding>> {
-    let mut out = vec![None; c.step.graph.values.len()];
-    for (i, &v) in c.step.graph.inputs.iter().enumerate().filter(|(i, _)| c.stages.of_input[*i].is_none_or(|s| s == stage)) {
-        out[v.0 as usize] = Some(c.choices.inputs[i].clone());
-    }
-    for (g, group) in c.groups.groups.iter().enumerate().filter(|(g, group)| group.output.is_none() && c.stages.of_group[*g].is_none_or(|s| s == stage)) {
-        for (w, s) in group.writes.iter().zip(&c.choices.groups[g].writes) {
-            out[w.value.0 as usize] = Some(s.clone());
-        }
-    }
-    out
-}
-
-/// The groups of a stage with what could have been chosen.
-fn decisions(c: &Candidate, stage: StageId, pins: &Pins) -> Vec<Decision> {
-    let bound = pins.bind(&c.step, &c.mesh).unwrap_or_default();
-    c.groups
-        .groups
-        .iter()
-        .enumerate()
-        .filter(|(g, group)| group.output.is_none() && c.stages.of_group[*g].is_none_or(|s| s == stage))
-        .map(|(g, group)| {
-            let values: Vec<ValueId> = group.writes.iter().map(|w| w.value).collect();
-            let chosen = c.choices.chosen[g] as usize;
-            let total = |s: usize| c.choices.prices[g][s].0.0 + c.choices.prices[g][s].1.0;
-            let mut order: Vec<usize> = (0..c.choices.prices[g].len()).collect();
-            order.sort_by(|&a, &b| total(a).total_cmp(&total(b)).then(a.cmp(&b)));
-            let feasible = order.iter().filter(|&&s| total(s).is_finite()).count();
-            order.truncate(KEPT);
-            if !order.contains(&chosen) {
-                order.push(chosen);
-            }
-            let reason = if bound.pinned(&values) {
-                "pin"
-            } else if feasible <= 1 {
-                "only choice beside its neighbours, the pins and the strategy"
-            } else if order.first() == Some(&chosen) || total(order[0]) >= total(chosen) - 1e-12 {
-                "cost"
-            } else {
-                "memory, or a choice that is cheaper for the whole"
-            };
-            let candidates = order.iter().filter(|&&s| total(s).is_finite() || s == chosen).map(|&s| option(c, g, s)).collect();
-            let position = order.iter().filter(|&&s| total(s).is_finite() || s == chosen).position(|&s| s == chosen).unwrap_or(0);
-            Decision { ops: group.ops.clone(), values, candidates, chosen: position as u32, reason: reason.into() }
-        })
-        .collect()
-}
-
-fn option(c: &Candidate, g: usize, s: usize) -> Option_ {
-    let group = &c.groups.groups[g];
-    let strategy = &c.choices.options[g][s];
-    let (compute, reshard) = c.choices.prices[g][s];
-    let memory = group
-        .writes
-        .iter()
-        .zip(&strategy.writes)
-        .filter(|(w, _)| c.stored[w.value])
-        .map(|(w, sharding)| {
-            let ty = c.step.graph.ty(w.value);
-            Bytes(sharding.local_shape(&ty.shape, &c.mesh).iter().product::<u64>() * ty.dtype.bytes())
-        })
-        .sum();
-    Option_ { name: strategy.describe(group, &c.mesh), shardings: strategy.writes.clone(), compute, communication: Seconds(0.0), reshard, memory }
 }
 
 fn kind_name(kind: BufferKind) -> &'static str {

@@ -7,6 +7,7 @@
 pub mod build;
 pub mod candidate;
 pub mod cuts;
+pub mod decisions;
 pub mod settings;
 
 pub use build::build;

@@ -129,6 +129,7 @@ pub fn plan(programs: Vec<Program>, inputs: &[TensorType], outputs: &[TensorType
         graph: Graph::new("main"),
         interface: Interface::default(),
         layers: Vec::new(),
+        depth: vec![],
         placement: Vec::new(),
         stages,
         schedule: Schedule { kind: schedule, microbatches, step: Seconds(0.0), bubble: 0.0 },

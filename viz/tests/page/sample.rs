@@ -325,6 +325,7 @@ fn finish(s: Sample, interface: Interface, layers: u32) -> Plan {
                 l => Layer { name: format!("layer {l}"), kind: 1 },
             })
             .collect(),
+        depth: vec![],
         placement: s.placement,
         stages,
         schedule: Schedule { kind: ScheduleKind::OneFOneB, microbatches, step: Seconds(step), bubble: 1.0 / (f64::from(microbatches) + 1.0) },

@@ -1,0 +1,224 @@
+//! A plan made of tables: what was planned for few layers, said of all.
+
+use super::compose::StageMemory;
+use super::entry::{Bench, anything};
+use super::search::{self, Effort, Found, Model, Searched, Verdict};
+use super::settings;
+use crate::batch::phases;
+use crate::canonical::{self, Canonical};
+use crate::layers::Layers;
+use crate::pipeline::{Options, Timings, alternative};
+use crate::shard::groups;
+use crate::shard::pins::Pins;
+use crate::shard::presets::Preset;
+use crate::shard::strategy::Context;
+use crate::stage::decisions::Solved;
+use cost_model::AnalyticModel;
+use ir::diagnostic::{Diagnostic, Result};
+use ir::plan::{Alternative, MemoryReport, Placement, Plan, Schedule, StagePlan};
+use ir::program::StageId;
+use ir::{Bytes, Mesh, Module};
+use std::collections::BTreeMap;
+
+/// A step of few layers and the depths that its repeated layers stand for.
+pub struct Shallow<'a> {
+    /// The step.
+    pub module: &'a Module,
+    /// Of every stack of repeated layers: what its layers' names begin with (`layers`, `decoder.layers`), its layers in the step, its layers in the model.
+    pub stacks: &'a [(String, u32, u32)],
+}
+
+impl Shallow<'_> {
+    /// How many layers of the model a run of the step stands for.
+    fn full(&self, layers: &Layers, first: u32, copies: u32) -> u32 {
+        let name = &layers.layers[first as usize].name;
+        let stack = self.stacks.iter().find(|(prefix, ..)| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('.')));
+        stack.map_or(copies, |(_, traced, full)| copies + full.saturating_sub(*traced))
+    }
+}
+
+/// Plans a model from a step of few layers. There are no programs and no code in the plan.
+///
+/// # Errors
+/// As [`crate::pipeline::compile`].
+pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: &mut Timings) -> Result<Plan> {
+    let prices = AnalyticModel::new(options.cluster.clone());
+    let request = &options.request;
+    let preset = Preset::named(&request.strategy)?;
+    let canonical = timings.pass("canonical", || canonical::run(shallow.module, &options.overrides))?;
+    let analysis = timings.pass("batch", || phases::analyse(&canonical.graph, &canonical.interface));
+    let mut notes = canonical.notes.clone();
+    let pins = Pins::parse(&request.pins, &canonical, shallow.module)?;
+    let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
+    let full = |layers: &Layers, first: u32, copies: u32| shallow.full(layers, first, copies);
+    let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins };
+    let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full);
+    let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
+    let searched = timings.pass("search", || search::search(&model, &list, effort));
+    let Some(best) = searched.best.clone() else { return Err(nothing_fits(&searched, limit).into()) };
+    let alternatives = alternatives(&searched, &best);
+    timings.pass("plan", || assemble(shallow, options, &canonical, &model, &searched, best, alternatives, notes))
+}
+
+/// Why there is no plan.
+fn nothing_fits(searched: &Searched, limit: Bytes) -> Diagnostic {
+    let smallest = searched.verdicts.iter().filter_map(|(s, v)| if let Verdict::Memory(b) = v { Some((*b, s)) } else { None }).min_by_key(|x| x.0);
+    match smallest {
+        Some((bytes, s)) => {
+            let mesh: Vec<String> = s.mesh.iter().map(ToString::to_string).collect();
+            Diagnostic::outcome("E0502", format!("the plan needs {bytes} per device and the limit is {limit}"))
+                .with_note(format!(
+                    "{} settings of stages, mesh and microbatches were tried; {} stages of {} with {} microbatches need least",
+                    searched.verdicts.len(),
+                    s.stages,
+                    mesh.join("x"),
+                    s.microbatches
+                ))
+                .with_help("use more devices, a smaller `--global-batch` or `--seq`, `--recompute`, or a higher `--memory-limit`")
+        }
+        None => Diagnostic::outcome("E0503", "no setting of stages, mesh and microbatches has a sharding")
+            .with_help("loosen `--mesh`, `--stages`, `--microbatches` or `--pin`"),
+    }
+}
+
+/// The table of settings, best first.
+fn alternatives(searched: &Searched, best: &Found) -> Vec<Alternative> {
+    let mut rows: Vec<(f64, Alternative)> = Vec::new();
+    let mut passed = 0;
+    for (setting, verdict) in &searched.verdicts {
+        let row = match verdict {
+            Verdict::Found(f) => {
+                let memory = f.composed.memory.iter().map(StageMemory::total).fold(0.0, f64::max);
+                let told = if f.setting == best.setting { "taken" } else { "slower" };
+                (f.composed.step.0, alternative(setting, Some(f.composed.step), Some(Bytes(memory as u64)), told.into(), f.composed.cuts.clone()))
+            }
+            Verdict::Memory(b) => (f64::MAX, alternative(setting, None, Some(*b), format!("needs {b} per device"), vec![])),
+            Verdict::Impossible => (f64::MAX, alternative(setting, None, None, "no sharding, or fewer layers than stages".into(), vec![])),
+            Verdict::Passed => {
+                passed += 1;
+                continue;
+            }
+        };
+        rows.push(row);
+    }
+    rows.sort_by(|a, b| a.0.total_cmp(&b.0));
+    let mut rows: Vec<Alternative> = rows.into_iter().map(|r| r.1).collect();
+    rows.truncate(KEPT);
+    if passed > 0 {
+        let setting = crate::stage::Setting { stages: 0, mesh: vec![], microbatches: 0, schedule: best.setting.schedule };
+        rows.push(alternative(&setting, None, None, format!("{passed} more settings would be slower even at the devices' peak"), vec![]));
+    }
+    rows
+}
+
+/// Rows of the table of settings that a plan keeps.
+const KEPT: usize = 64;
+
+#[allow(clippy::too_many_arguments, reason = "everything that a plan is made of")]
+fn assemble(
+    shallow: &Shallow<'_>,
+    options: &Options,
+    canonical: &Canonical,
+    model: &Model<'_>,
+    searched: &Searched,
+    best: Found,
+    alternatives: Vec<Alternative>,
+    notes: Vec<Diagnostic>,
+) -> Result<Plan> {
+    let p = &searched.prepared[&best.setting.microbatches];
+    let mesh = Mesh::new(&best.setting.mesh);
+    let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: model.prices, stored: &p.stored };
+    let mut bench = Bench::new(p, &cx);
+    let choices = bench.choices(&best.entry, &anything, search::phases(&best.setting))?;
+    let solved = Solved { step: &p.step, stored: &p.stored, groups: &p.groups, mesh: &mesh, choices: &choices };
+    let depth = p.depth();
+    // The first stage with each layer of the step says how it is sharded; later ones do the same.
+    let mut first: BTreeMap<u32, u32> = BTreeMap::new();
+    for (s, &(a, b)) in (0..).zip(&best.composed.cuts) {
+        depth[a as usize..b as usize].iter().for_each(|&l| {
+            first.entry(l).or_insert(s);
+        });
+    }
+    // Copies that stand for nothing in the model are where the layer is that stands for them.
+    let mut before = 0;
+    for l in 0..p.layers.layers.len() as u32 {
+        before = *first.entry(l).or_insert(before);
+    }
+    let stages = best
+        .composed
+        .cuts
+        .iter()
+        .enumerate()
+        .map(|(s, &cut)| {
+            let here = |layer: Option<u32>| layer.map_or(s == 0, |l| first[&l] as usize == s);
+            let memory = best.composed.memory[s];
+            StagePlan {
+                layers: cut,
+                mesh: mesh.clone(),
+                devices: (0..mesh.devices()).map(|d| s as u32 * mesh.devices() + d).collect(),
+                shardings: solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])),
+                decisions: solved.decisions(model.pins, &|g| here(p.layer_of[g])),
+                solve: best.entry.report.clone(),
+                times: best.composed.times[s],
+                memory: memory_report(&memory, model),
+            }
+        })
+        .collect();
+    let graph = &p.step.graph;
+    let mut layer: Vec<u32> = p.layers.of.clone();
+    let mut reader: BTreeMap<ir::ValueId, u32> = BTreeMap::new();
+    for (id, op) in graph.ops.iter().rev() {
+        let i = id.0 as usize;
+        if groups::is_view(graph, id)
+            && let Some(&l) = op.results.first().and_then(|r| reader.get(r))
+        {
+            layer[i] = l;
+        }
+        op.operands.iter().for_each(|&v| {
+            reader.insert(v, layer[i]);
+        });
+    }
+    let placement = graph
+        .ops
+        .keys()
+        .map(|id| {
+            let l = layer[id.0 as usize];
+            Placement { layer: l, stage: StageId(first[&l]), phase: p.step.phase_of(id) }
+        })
+        .collect();
+    let plan = Plan {
+        compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
+        request: options.request.clone(),
+        cluster: options.cluster.summary(),
+        source: shallow.module.clone(),
+        graph: graph.clone(),
+        interface: canonical.interface.clone(),
+        layers: p.layers.layers.clone(),
+        depth,
+        placement,
+        stages,
+        schedule: Schedule { kind: best.setting.schedule, microbatches: best.setting.microbatches, step: best.composed.step, bubble: best.composed.bubble },
+        alternatives,
+        programs: vec![],
+        kernels: Default::default(),
+        code: vec![],
+        notes,
+    };
+    plan.verify().map_err(|e| {
+        Diagnostic::outcome("E0809", format!("the compiler made an inconsistent plan: {e}")).with_help("this is a bug; please report the model")
+    })?;
+    Ok(plan)
+}
+
+fn memory_report(m: &StageMemory, model: &Model<'_>) -> MemoryReport {
+    let kinds = [("parameters, optimizer state, data", m.resident), ("gradients", m.gradients), ("activations", m.saved), ("temporaries", m.transient)];
+    MemoryReport {
+        arena: Bytes(m.total() as u64),
+        limit: model.limit,
+        overhead: model.prices.cluster().device.overhead,
+        at_peak: kinds.iter().map(|&(k, b)| (k.to_owned(), Bytes(b as u64))).collect(),
+        peak_moment: "the backward of the last microbatch".into(),
+        timeline: vec![],
+        largest: vec![],
+    }
+}

@@ -1,0 +1,354 @@
+//! The search over settings: stages × mesh × microbatches, each with a table.
+//!
+//! First every setting is solved under the restrictions that people tune by hand ([`Grid`]: data × tensor parallelism, ZeRO stages), which is fast; then the most
+//! promising ones are solved freely, each from its own best hand-made setting, so what is found is never worse than the best of the grid. A setting that
+//! could not win even if it ran at the devices' peak is passed over. Rounds have a fixed size and are merged in order, so threads do not change the answer.
+
+use super::compose::{Composed, Composition, StageMemory, Unfit, compose};
+use super::entry::{Bench, Entry, LayerCost, Prepared, StageLimit, WORK};
+use crate::batch::phases::Analysis;
+use crate::canonical::Canonical;
+use crate::layers::Layers;
+use crate::shard::grid::{Grid, Role};
+use crate::shard::pins::Pins;
+use crate::shard::presets::Preset;
+use crate::shard::problem::{Filter, Space};
+use crate::shard::strategy::Context;
+use crate::stage::Setting;
+use cost_model::{CostModel, MatMulShape};
+use ir::op::OpKind;
+use ir::program::Phase;
+use ir::{Bytes, Mesh};
+use std::collections::BTreeMap;
+
+/// What is planned: a step of few layers, and the depth it stands for.
+pub struct Model<'a> {
+    /// The step.
+    pub canonical: &'a Canonical,
+    /// Its batch analysis.
+    pub analysis: &'a Analysis,
+    /// How many layers of the model a run of the step stands for, given its first layer and its length in the step.
+    pub full: &'a (dyn Fn(&Layers, u32, u32) -> u32 + Sync),
+    /// Prices.
+    pub prices: &'a dyn CostModel,
+    /// Bytes of a device.
+    pub limit: Bytes,
+    /// Named restriction; `auto` for none.
+    pub preset: Preset,
+    /// Shardings that the user fixed.
+    pub pins: &'a Pins,
+}
+
+/// A setting with its table and stages.
+#[derive(Clone, Debug)]
+pub struct Found {
+    /// The setting.
+    pub setting: Setting,
+    /// The table.
+    pub entry: Entry,
+    /// The stages.
+    pub composed: Composed,
+    /// The ZeRO stage of the grid that the sharding is, when it was not improved on.
+    pub zero: Option<u8>,
+}
+
+/// What became of a setting.
+#[derive(Clone, Debug)]
+pub enum Verdict {
+    /// It fits.
+    Found(Box<Found>),
+    /// It needs at least this much memory per device, as far as was tried.
+    Memory(Bytes),
+    /// Stages without layers, or a value without a sharding.
+    Impossible,
+    /// Even at peak rates it would be slower than what was found.
+    Passed,
+}
+
+/// How hard to look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Effort {
+    /// How many of the best settings are solved freely.
+    pub free: usize,
+    /// Work of a free solve.
+    pub work: u64,
+    /// Threads; the answer does not depend on it.
+    pub threads: usize,
+    /// Settings between two looks at what was found.
+    pub round: usize,
+}
+
+impl Default for Effort {
+    fn default() -> Self {
+        Effort { free: 12, work: WORK, threads: 2, round: 16 }
+    }
+}
+
+/// A finished search.
+pub struct Searched {
+    /// What became of every setting, in the order given.
+    pub verdicts: Vec<(Setting, Verdict)>,
+    /// The prepared steps, by microbatches.
+    pub prepared: BTreeMap<u32, Prepared>,
+    /// The best of the grid alone.
+    pub grid: Option<Found>,
+    /// The best of all.
+    pub best: Option<Found>,
+}
+
+/// Searches settings.
+pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searched {
+    let mut prepared: BTreeMap<u32, Prepared> = BTreeMap::new();
+    for s in settings {
+        prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, model.full));
+    }
+    let grids: BTreeMap<u32, Grid> = prepared.iter().map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();
+    let peak: BTreeMap<u32, f64> = prepared.iter().map(|(&m, p)| (m, products(p, model.prices))).collect();
+    let at_least = |s: &Setting| peak[&s.microbatches] / f64::from(s.stages * s.mesh.iter().product::<u32>()) * f64::from(s.microbatches + s.stages - 1);
+    let mut order: Vec<usize> = (0..settings.len()).collect();
+    order.sort_by(|&a, &b| at_least(&settings[a]).total_cmp(&at_least(&settings[b])).then(a.cmp(&b)));
+    let mut verdicts: Vec<(Setting, Verdict)> = settings.iter().map(|s| (s.clone(), Verdict::Passed)).collect();
+    let mut best = f64::INFINITY;
+    for round in order.chunks(effort.round) {
+        let round: Vec<usize> = round.iter().copied().filter(|&i| at_least(&settings[i]) < best).collect();
+        for (i, verdict) in parallel(&round, effort.threads, &|i| by_grid(model, &settings[i], &prepared, &grids)) {
+            if let Verdict::Found(f) = &verdict {
+                best = best.min(f.composed.step.0);
+            }
+            verdicts[i].1 = verdict;
+        }
+    }
+    let ranked = |verdicts: &[(Setting, Verdict)]| -> Vec<usize> {
+        let time = |i: usize| if let Verdict::Found(f) = &verdicts[i].1 { f.composed.step.0 } else { f64::INFINITY };
+        let mut list: Vec<usize> = (0..verdicts.len()).filter(|&i| time(i).is_finite()).collect();
+        list.sort_by(|&a, &b| time(a).total_cmp(&time(b)).then(a.cmp(&b)));
+        list
+    };
+    let found =
+        |verdicts: &[(Setting, Verdict)], i: Option<&usize>| i.and_then(|&i| if let Verdict::Found(f) = &verdicts[i].1 { Some((**f).clone()) } else { None });
+    let list = ranked(&verdicts);
+    let grid = found(&verdicts, list.first());
+    // What did not fit by hand may fit freely: the nearest of those are tried too.
+    let mut tried: Vec<usize> = list.into_iter().take(effort.free).collect();
+    let mut unfit: Vec<(Bytes, usize)> =
+        verdicts.iter().enumerate().filter_map(|(i, v)| if let Verdict::Memory(b) = v.1 { Some((b, i)) } else { None }).collect();
+    unfit.sort();
+    tried.extend(unfit.into_iter().map(|u| u.1).take(if tried.is_empty() { effort.free } else { effort.free / 4 }));
+    if model.preset != Preset::Auto {
+        tried.clear();
+    }
+    for (i, verdict) in parallel(&tried, effort.threads, &|i| freely(model, &settings[i], &prepared, &verdicts[i].1, effort.work)) {
+        verdicts[i].1 = verdict;
+    }
+    let best = found(&verdicts, ranked(&verdicts).first());
+    Searched { verdicts, prepared, grid, best }
+}
+
+/// Runs independent work on some threads; results are in the order of the list.
+fn parallel<T: Send>(list: &[usize], threads: usize, work: &(dyn Fn(usize) -> T + Sync)) -> Vec<(usize, T)> {
+    let threads = threads.max(1).min(list.len().max(1));
+    let mut out: Vec<(usize, T)> = std::thread::scope(|scope| {
+        let handles: Vec<_> = (0..threads)
+            .map(|t| scope.spawn(move || list.iter().enumerate().skip(t).step_by(threads).map(|(k, &i)| (k, (i, work(i)))).collect::<Vec<_>>()))
+            .collect();
+        let mut all: Vec<(usize, (usize, T))> = handles.into_iter().flat_map(|h| h.join().unwrap_or_else(|e| std::panic::resume_unwind(e))).collect();
+        all.sort_by_key(|x| x.0);
+        all.into_iter().map(|x| x.1).collect()
+    });
+    out.shrink_to_fit();
+    out
+}
+
+/// Seconds that one device would need for the matrix products of one microbatch of the whole model, at its peak.
+fn products(p: &Prepared, prices: &dyn CostModel) -> f64 {
+    let depth = p.depth();
+    let mut of_layer = vec![0.0; p.layers.layers.len()];
+    let graph = &p.step.graph;
+    for (id, op) in graph.ops.iter().filter(|(id, _)| matches!(p.step.phase_of(*id), Phase::Forward | Phase::Backward)) {
+        if let OpKind::Dot(d) = &op.kind {
+            let (l, r) = (&graph.ty(op.operands[0]).shape, &graph.ty(op.operands[1]).shape);
+            let product = |dims: &[usize], s: &[u64]| dims.iter().map(|&d| s[d]).product::<u64>();
+            let shape = MatMulShape {
+                batch: product(&d.lhs_batch, l),
+                m: product(&d.lhs_free(l.len()), l),
+                n: product(&d.rhs_free(r.len()), r),
+                k: product(&d.lhs_contract, l),
+                dtype: graph.ty(op.operands[0]).dtype,
+            };
+            of_layer[p.layers.of[id.0 as usize] as usize] += shape.flops().0 / prices.cluster().device.peak.of(shape.dtype).0;
+        }
+    }
+    depth.iter().map(|&l| of_layer[l as usize]).sum()
+}
+
+/// Context of one setting, handed to `f`.
+fn with_bench<T>(model: &Model<'_>, setting: &Setting, p: &Prepared, f: impl FnOnce(&mut Bench<'_>) -> T) -> T {
+    let mesh = Mesh::new(&setting.mesh);
+    let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: model.prices, stored: &p.stored };
+    let mut bench = Bench::new(p, &cx);
+    f(&mut bench)
+}
+
+/// Roles of a mesh's axes: the last is tensor parallelism if there are two.
+fn roles(mesh: &[u32], zero: u8, single: Role) -> Vec<Role> {
+    match mesh.len() {
+        0 | 1 => vec![single],
+        n => (0..n).map(|a| if a + 1 == n { Role::Tensor } else { Role::Data(zero) }).collect(),
+    }
+}
+
+/// The best of the hand-made restrictions on one setting.
+fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<u32, Prepared>, grids: &BTreeMap<u32, Grid>) -> Verdict {
+    let (p, grid) = (&prepared[&setting.microbatches], &grids[&setting.microbatches]);
+    with_bench(model, setting, p, |bench| {
+        let Ok(pins) = model.pins.bind(&p.step, &Mesh::new(&setting.mesh)) else { return Verdict::Impossible };
+        let mut best = Verdict::Impossible;
+        let single = setting.mesh.len() < 2;
+        let tensor = single.then_some(None);
+        let kinds: Vec<Option<u8>> = match model.preset {
+            Preset::Auto => (0..4u8).map(Some).chain(tensor).collect(),
+            Preset::Tensor => vec![None],
+            Preset::Data | Preset::Pipeline => vec![Some(0)],
+            Preset::Zero1 => vec![Some(1)],
+            Preset::Zero2 => vec![Some(2)],
+            Preset::Zero3 => vec![Some(3)],
+        };
+        for zero in kinds {
+            let roles = roles(&setting.mesh, zero.unwrap_or(0), zero.map_or(Role::Tensor, Role::Data));
+            let allow = |space: &Space<'_>, node, candidate: usize| grid.allows(&roles, space, node, candidate) && pins.allows(space, node, candidate);
+            let verdict = fit(model, setting, p, bench, &allow, None, WORK, false, zero);
+            best = better(best, verdict);
+        }
+        best
+    })
+}
+
+/// A free solve from what is known.
+fn freely(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<u32, Prepared>, known: &Verdict, work: u64) -> Verdict {
+    let p = &prepared[&setting.microbatches];
+    with_bench(model, setting, p, |bench| {
+        let start = if let Verdict::Found(f) = known { Some(f.entry.picks.as_slice()) } else { None };
+        let Ok(pins) = model.pins.bind(&p.step, &Mesh::new(&setting.mesh)) else { return Verdict::Impossible };
+        let allow = |space: &Space<'_>, node, candidate: usize| pins.allows(space, node, candidate);
+        better(known.clone(), fit(model, setting, p, bench, &allow, start, work, true, None))
+    })
+}
+
+/// The faster of two verdicts.
+fn better(a: Verdict, b: Verdict) -> Verdict {
+    match (&a, &b) {
+        (Verdict::Found(x), Verdict::Found(y)) => {
+            if y.composed.step < x.composed.step {
+                b
+            } else {
+                a
+            }
+        }
+        (Verdict::Found(_), _) => a,
+        (_, Verdict::Found(_)) => b,
+        (Verdict::Memory(x), Verdict::Memory(y)) => Verdict::Memory(*x.min(y)),
+        (Verdict::Memory(_), _) => a,
+        _ => b,
+    }
+}
+
+/// How much each phase counts in a layer's cost: a stage has one of so many layers, and repeats its microbatches behind each other and through the pipeline.
+pub fn phases(setting: &Setting) -> [f64; 4] {
+    let (s, m) = (f64::from(setting.stages), f64::from(setting.microbatches));
+    let micro = (m + s - 1.0) / s;
+    [1.0 / s, micro, micro, 1.0 / s]
+}
+
+/// How often a table is solved again because it did not fit.
+const RETRIES: u32 = 3;
+
+/// Solves a table and composes it; under memory constraints where it does not fit as it is.
+#[allow(clippy::too_many_arguments, reason = "one private function with everything that a solve is made of")]
+fn fit(
+    model: &Model<'_>,
+    setting: &Setting,
+    p: &Prepared,
+    bench: &mut Bench<'_>,
+    allow: &Filter<'_>,
+    start: Option<&[usize]>,
+    work: u64,
+    constrain: bool,
+    zero: Option<u8>,
+) -> Verdict {
+    let depth = p.depth();
+    let phases = phases(setting);
+    let what = Composition {
+        depth: &depth,
+        stages: setting.stages,
+        microbatches: setting.microbatches,
+        schedule: setting.schedule,
+        limit: model.limit,
+        solo_speedup: model.prices.cluster().solo_speedup,
+    };
+    let mut reserved: f64 = 0.0;
+    let mut smallest = Bytes(u64::MAX);
+    let mut limits: Vec<(Vec<f64>, u32, bool, f64)> = Vec::new();
+    for _ in 0..=RETRIES {
+        let list: Vec<StageLimit<'_>> = limits
+            .iter()
+            .map(|(layers, in_flight, gradients, limit)| StageLimit { layers, in_flight: *in_flight, gradients: *gradients, limit: limit - reserved })
+            .collect();
+        let entry = match bench.solve(allow, phases, &list, start, work) {
+            Ok(entry) => entry,
+            Err(d) if d.code == "E0502" => return Verdict::Memory(smallest),
+            Err(_) => return Verdict::Impossible,
+        };
+        match compose(&entry, &what) {
+            Ok(composed) => return Verdict::Found(Box::new(Found { setting: setting.clone(), entry, composed, zero })),
+            Err(Unfit::TooFewLayers) => return Verdict::Impossible,
+            Err(Unfit::Memory(cuts, memory)) => {
+                let most = memory.iter().map(StageMemory::total).fold(0.0, f64::max);
+                smallest = smallest.min(Bytes(most.ceil() as u64));
+                if !constrain {
+                    return Verdict::Memory(smallest);
+                }
+                if !limits.is_empty() {
+                    reserved += (most - model.limit.0 as f64).max(0.0);
+                }
+                limits = stage_limits(model, setting, &depth, p, &cuts, &entry.layers);
+            }
+        }
+    }
+    Verdict::Memory(smallest)
+}
+
+/// The memory constraints of the stages that can bind: the first holds most activations, the last the head.
+fn stage_limits(
+    model: &Model<'_>,
+    setting: &Setting,
+    depth: &[u32],
+    p: &Prepared,
+    cuts: &[(u32, u32)],
+    costs: &[LayerCost],
+) -> Vec<(Vec<f64>, u32, bool, f64)> {
+    let last = setting.stages - 1;
+    let mut out = Vec::new();
+    let stages: Vec<u32> = if last > 1 {
+        vec![0, 1, last]
+    } else if last == 1 {
+        vec![0, 1]
+    } else {
+        vec![0]
+    };
+    for s in stages {
+        let mut layers = vec![0.0; p.layers.layers.len()];
+        let (a, b) = cuts[s as usize];
+        depth[a as usize..b as usize].iter().for_each(|&l| layers[l as usize] += 1.0);
+        let transient = depth[a as usize..b as usize].iter().map(|&l| costs[l as usize].transient).fold(0.0, f64::max);
+        let limit = model.limit.0 as f64 - transient;
+        let flight = ir::program::in_flight(setting.schedule, ir::program::StageId(s), setting.stages, setting.microbatches);
+        if setting.microbatches > 1 {
+            out.push((layers, flight, true, limit));
+        } else {
+            // One microbatch: activations go as gradients come.
+            out.push((layers.clone(), flight, false, limit));
+            out.push((layers, 0, true, limit));
+        }
+    }
+    out
+}
