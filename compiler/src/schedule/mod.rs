@@ -2,4 +2,5 @@
 //!
 //! [`simulate`](simulate::simulate) executes the order that [`ir::program::steps`] gives, which is the one the runtime executes, with predicted times.
 
+pub mod path;
 pub mod simulate;

@@ -33,8 +33,8 @@ pub struct Space<'a> {
     pub cx: &'a Context<'a>,
     /// Shardings of every input.
     pub inputs: Vec<Vec<Sharding>>,
-    /// Strategies of every group.
-    pub groups: Vec<Vec<Strategy>>,
+    /// Strategies of every group; tied groups share theirs.
+    pub groups: Vec<Arc<Vec<Strategy>>>,
 }
 
 /// What was chosen.
@@ -49,7 +49,7 @@ pub struct Choices {
     /// Candidate numbers of the groups.
     pub chosen: Vec<u32>,
     /// All strategies of every group.
-    pub options: Vec<Vec<Strategy>>,
+    pub options: Vec<Arc<Vec<Strategy>>>,
     /// The solve.
     pub report: SolveReport,
     /// Share of the objective that is reshards.
@@ -77,8 +77,17 @@ fn input_shardings(step: &StepGraph, input: usize, mesh: &Mesh) -> Vec<Sharding>
 impl<'a> Space<'a> {
     /// All inputs' shardings and groups' strategies.
     pub fn new(cx: &'a Context<'a>) -> Space<'a> {
-        let inputs = (0..cx.step.graph.inputs.len()).map(|i| input_shardings(cx.step, i, cx.mesh)).collect();
-        let groups = cx.groups.groups.iter().map(|g| strategies(cx, g)).collect();
+        Space::tied(cx, None)
+    }
+
+    /// The same where some groups choose alike.
+    pub fn tied(cx: &'a Context<'a>, tie: Option<&Tie>) -> Space<'a> {
+        let inputs: Vec<Vec<Sharding>> = (0..cx.step.graph.inputs.len()).map(|i| input_shardings(cx.step, i, cx.mesh)).collect();
+        let mut groups: Vec<Arc<Vec<Strategy>>> = Vec::with_capacity(cx.groups.groups.len());
+        for (g, group) in cx.groups.groups.iter().enumerate() {
+            let decides = tie.map_or(g, |t| t.of[inputs.len() + g] as usize - inputs.len());
+            groups.push(if decides < g { groups[decides].clone() } else { Arc::new(strategies(cx, group)) });
+        }
         Space { cx, inputs, groups }
     }
 

@@ -4,6 +4,7 @@
 //! shape. The slowest stage is minimised over all contiguous cuts that fit, then what crosses (as in [`crate::stage::cuts`], with memory).
 
 use super::entry::{Entry, LayerCost};
+use crate::schedule::path::longest_path;
 use crate::schedule::simulate::{Pipeline, Stage, simulate};
 use ir::plan::StageTimes;
 use ir::program::{ScheduleKind, StageId, in_flight};
@@ -111,7 +112,20 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
         return Err(Unfit::TooFewLayers);
     }
     let flight = |s: usize| in_flight(what.schedule, StageId(s as u32), what.stages, what.microbatches);
-    let need = |s: usize, a: usize, b: usize| memory(layers[a..b].iter().copied(), &entry.everywhere, flight(s), what.microbatches);
+    // Copies of parameters whose home is in another stage: (bytes, seconds to send).
+    let place = |l: u32| what.depth.iter().position(|&d| d == l).unwrap_or(0);
+    let shared: Vec<(usize, usize, f64, f64)> = entry.shared.iter().map(|x| (place(x.home), place(x.reader), x.bytes, x.send)).collect();
+    let copies = |a: usize, b: usize| {
+        let here = shared.iter().filter(|(home, reader, ..)| (a..b).contains(reader) && !(a..b).contains(home));
+        here.fold((0.0, 0.0), |sum, x| (sum.0 + x.2, sum.1 + x.3))
+    };
+    let need = |s: usize, a: usize, b: usize| {
+        let mut m = memory(layers[a..b].iter().copied(), &entry.everywhere, flight(s), what.microbatches);
+        let bytes = copies(a, b).0;
+        m.resident += bytes;
+        m.gradients += bytes;
+        m
+    };
     let cuts = cut(&layers, stages, &|s, a, b| need(s, a, b).total() <= what.limit.0 as f64);
     let Some(cuts) = cuts else {
         let by_time = cut(&layers, stages, &|_, _, _| true).ok_or(Unfit::TooFewLayers)?;
@@ -123,7 +137,8 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
         .iter()
         .map(|&(a, b)| {
             let sum = |f: &dyn Fn(&LayerCost) -> f64| Seconds(layers[a..b].iter().map(|l| f(l)).sum::<f64>() + f(&entry.everywhere));
-            StageTimes { before: sum(&|l| l.before), forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) }
+            let send = Seconds(copies(a, b).1);
+            StageTimes { before: sum(&|l| l.before) + send, forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) + send }
         })
         .collect();
     let list: Vec<Stage> = times
@@ -137,8 +152,11 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
             send_backward: Seconds(if s > 0 { layers[a - 1].crossing.1 } else { 0.0 }),
         })
         .collect();
-    let timeline = simulate(&Pipeline { kind: what.schedule, microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup });
-    Ok(Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step: timeline.step, bubble: timeline.bubble })
+    let pipeline = Pipeline { kind: what.schedule, microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup };
+    let step = if what.solo_speedup > 1.0 { simulate(&pipeline).step } else { longest_path(&pipeline) };
+    let busy: f64 = times.iter().map(|t| t.before.0 + t.after.0 + f64::from(what.microbatches) * (t.forward.0 + t.backward.0)).sum();
+    let bubble = (1.0 - busy / (step.0 * f64::from(what.stages)).max(f64::MIN_POSITIVE)).max(0.0);
+    Ok(Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble })
 }
 
 /// The contiguous ranges that fit and whose slowest is fastest; then those with the least crossing.
@@ -186,4 +204,72 @@ fn cut(layers: &[&LayerCost], stages: usize, fits: &dyn Fn(usize, usize, usize) 
         at = end;
     }
     Some(cuts)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use ir::Mesh;
+    use ir::plan::SolveReport;
+    use proptest::prelude::*;
+
+    fn entry(costs: &[(f64, f64, f64, f64)]) -> Entry {
+        let layers = costs
+            .iter()
+            .map(|&(time, resident, saved, transient)| LayerCost {
+                forward: time,
+                backward: 2.0 * time,
+                resident: 100.0 * resident,
+                gradients: 20.0 * resident,
+                saved: 50.0 * saved,
+                transient: 30.0 * transient,
+                crossing: (0.01 * time, 0.02 * time),
+                ..LayerCost::default()
+            })
+            .collect();
+        Entry { mesh: Mesh::new(&[1]), layers, everywhere: LayerCost::default(), shared: vec![], picks: vec![], report: SolveReport::default() }
+    }
+
+    /// Every way to cut `from..layers` into `stages`.
+    fn all(layers: usize, stages: usize, from: usize) -> Vec<Vec<(usize, usize)>> {
+        if stages == 1 {
+            return vec![vec![(from, layers)]];
+        }
+        (from + 1..=layers - (stages - 1))
+            .flat_map(|end| all(layers, stages - 1, end).into_iter().map(move |rest| [vec![(from, end)], rest].concat()))
+            .collect()
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 200, ..ProptestConfig::default() })]
+        /// No cut that fits has a faster slowest stage, and if none was found none fits.
+        #[test]
+        fn no_cut_that_fits_is_better(
+            costs in prop::collection::vec((0.1f64..1.0, 0.1f64..1.0, 0.1f64..1.0, 0.1f64..1.0), 2..8),
+            stages in 1u32..5,
+            microbatches in 1u32..6,
+            limit in 50u64..1500,
+        ) {
+            let stages = stages.min(costs.len() as u32);
+            let e = entry(&costs);
+            let depth: Vec<u32> = (0..costs.len() as u32).collect();
+            let what = Composition { depth: &depth, stages, microbatches, schedule: ScheduleKind::OneFOneB, limit: Bytes(limit), solo_speedup: 1.0 };
+            let need = |s: usize, a: usize, b: usize| memory(e.layers[a..b].iter(), &e.everywhere, in_flight(what.schedule, StageId(s as u32), stages, microbatches), microbatches).total();
+            let slowest = |cut: &[(usize, usize)]| cut.iter().map(|&(a, b)| {
+                e.layers[a..b].iter().map(|l| l.forward + l.backward).sum::<f64>() + if b < costs.len() { e.layers[b - 1].crossing.0 + e.layers[b - 1].crossing.1 } else { 0.0 }
+            }).fold(0.0, f64::max);
+            let best = all(costs.len(), stages as usize, 0).into_iter()
+                .filter(|cut| cut.iter().enumerate().all(|(s, &(a, b))| need(s, a, b) <= limit as f64))
+                .map(|cut| slowest(&cut)).reduce(f64::min);
+            match (compose(&e, &what), best) {
+                (Ok(found), Some(best)) => {
+                    let cut: Vec<(usize, usize)> = found.cuts.iter().map(|&(a, b)| (a as usize, b as usize)).collect();
+                    prop_assert!((slowest(&cut) - best).abs() < 1e-12);
+                    prop_assert!(found.memory.iter().all(|m| m.total() <= limit as f64));
+                }
+                (Err(_), None) => {}
+                (found, best) => prop_assert!(false, "{found:?} against {best:?}"),
+            }
+        }
+    }
 }

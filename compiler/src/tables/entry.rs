@@ -13,7 +13,7 @@ use crate::shard::strategy::Context;
 use crate::step::StepGraph;
 use ir::op::OpKind;
 use ir::plan::SolveReport;
-use ir::program::Phase;
+use ir::program::{BufferKind, Phase};
 use ir::{AxisId, Diagnostic, Mesh, SecondaryMap, Sharding, ValueId};
 use solver::{Options, Outcome};
 use std::collections::BTreeSet;
@@ -117,6 +117,20 @@ pub struct LayerCost {
     pub crossing: (f64, f64),
 }
 
+/// A parameter that two layers read, as a tied embedding: on another stage than its home there is a copy of it, sent before the first microbatch, and its
+/// gradient goes back after the last.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shared {
+    /// The layer that keeps it.
+    pub home: u32,
+    /// The layer that reads it too.
+    pub reader: u32,
+    /// Bytes of the copy.
+    pub bytes: f64,
+    /// Seconds to send it.
+    pub send: f64,
+}
+
 /// A solved table.
 #[derive(Clone, Debug)]
 pub struct Entry {
@@ -126,6 +140,8 @@ pub struct Entry {
     pub layers: Vec<LayerCost>,
     /// What every stage does for itself.
     pub everywhere: LayerCost,
+    /// Parameters (or what is made of them once a step) that a layer reads from another's.
+    pub shared: Vec<Shared>,
     /// Chosen candidate of every node (inputs, then groups).
     pub picks: Vec<usize>,
     /// The solve.
@@ -172,7 +188,7 @@ pub const WORK: u64 = 40_000_000;
 impl<'a> Bench<'a> {
     /// Prices a step on a mesh; `cx` describes the same step.
     pub fn new(prepared: &'a Prepared, cx: &'a Context<'a>) -> Bench<'a> {
-        Bench { prepared, space: Space::new(cx), mesh: cx.mesh, resharder: Resharder::new(cx.model, cx.mesh, 0) }
+        Bench { prepared, space: Space::tied(cx, Some(&prepared.tie)), mesh: cx.mesh, resharder: Resharder::new(cx.model, cx.mesh, 0) }
     }
 
     /// What may be chosen.
@@ -276,6 +292,8 @@ impl<'a> Bench<'a> {
         }
         let mut done: BTreeSet<(ValueId, Phase, Option<u32>, Sharding)> = BTreeSet::new();
         let mut sent: BTreeSet<(ValueId, u32, bool)> = BTreeSet::new();
+        let mut copied: BTreeSet<(ValueId, u32)> = BTreeSet::new();
+        let mut shared = Vec::new();
         let devices = self.mesh.devices();
         let cluster = self.space.cx.model.cluster();
         let route = cluster.route(0, devices.min(cluster.devices() - devices), devices);
@@ -299,6 +317,14 @@ impl<'a> Bench<'a> {
                 }
                 // What crosses between layers in the forward or the backward would be sent where a stage ends between them.
                 let source = layer_of(from);
+                let once = if from < inputs { p.step.inputs[from].kind == BufferKind::Parameter } else { self.space.phase(from - inputs) == Phase::Before };
+                if let (Some(home), Some(reader), true) = (source, layer, once && matches!(phase, Phase::Forward | Phase::Backward))
+                    && home != reader
+                    && copied.insert((access.value, reader))
+                {
+                    let bytes = self.bytes(access.value, want);
+                    shared.push(Shared { home, reader, bytes, send: self.space.cx.model.send(ir::Bytes(bytes as u64), &route).0 });
+                }
                 if let (Some(a), Some(b), true) = (source, layer, from >= inputs && matches!(phase, Phase::Forward | Phase::Backward))
                     && a != b
                     && matches!(self.space.phase(from - inputs), Phase::Forward | Phase::Backward)
@@ -345,7 +371,7 @@ impl<'a> Bench<'a> {
         for (cost, phases) in layers.iter_mut().zip(alive) {
             cost.transient = phases.into_iter().map(peak).fold(0.0, f64::max);
         }
-        Entry { mesh: self.mesh.clone(), layers, everywhere, picks, report }
+        Entry { mesh: self.mesh.clone(), layers, everywhere, shared, picks, report }
     }
 }
 

@@ -288,6 +288,7 @@ fn fit(
     let mut reserved: f64 = 0.0;
     let mut smallest = Bytes(u64::MAX);
     let mut limits: Vec<(Vec<f64>, u32, bool, f64)> = Vec::new();
+    let mut best = None;
     for _ in 0..=RETRIES {
         let list: Vec<StageLimit<'_>> = limits
             .iter()
@@ -295,11 +296,20 @@ fn fit(
             .collect();
         let entry = match bench.solve(allow, phases, &list, start, work) {
             Ok(entry) => entry,
-            Err(d) if d.code == "E0502" => return Verdict::Memory(smallest),
-            Err(_) => return Verdict::Impossible,
+            Err(d) if d.code == "E0502" => return best.unwrap_or(Verdict::Memory(smallest)),
+            Err(_) => return best.unwrap_or(Verdict::Impossible),
         };
         match compose(&entry, &what) {
-            Ok(composed) => return Verdict::Found(Box::new(Found { setting: setting.clone(), entry, composed, zero })),
+            Ok(composed) => {
+                let loose = !limits.is_empty() && entry.report.gap > LOOSE;
+                let found = Verdict::Found(Box::new(Found { setting: setting.clone(), entry, composed, zero }));
+                best = Some(best.map_or(found.clone(), |b| better(b, found)));
+                if !loose {
+                    break;
+                }
+                // Far from its bound: a tighter limit often leads the search to something better.
+                reserved += model.limit.0 as f64 * TIGHTER;
+            }
             Err(Unfit::TooFewLayers) => return Verdict::Impossible,
             Err(Unfit::Memory(cuts, memory)) => {
                 let most = memory.iter().map(StageMemory::total).fold(0.0, f64::max);
@@ -314,8 +324,13 @@ fn fit(
             }
         }
     }
-    Verdict::Memory(smallest)
+    best.unwrap_or(Verdict::Memory(smallest))
 }
+
+/// A solve under memory constraints whose gap is larger is tried again a little tighter.
+const LOOSE: f64 = 0.01;
+/// By so much of a device's memory.
+const TIGHTER: f64 = 0.03;
 
 /// The memory constraints of the stages that can bind: the first holds most activations, the last the head.
 fn stage_limits(
