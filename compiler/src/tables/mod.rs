@@ -12,3 +12,4 @@ pub mod plan;
 pub mod runs;
 pub mod search;
 pub mod settings;
+pub mod unlike;

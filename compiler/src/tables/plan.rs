@@ -17,7 +17,7 @@ use cost_model::AnalyticModel;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{Alternative, MemoryReport, Placement, Plan, Schedule, StagePlan};
 use ir::program::StageId;
-use ir::{Bytes, Mesh, Module};
+use ir::{Bytes, Module};
 use std::collections::BTreeMap;
 
 /// A step of few layers and the depths that its repeated layers stand for.
@@ -51,7 +51,9 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     let pins = Pins::parse(&request.pins, &canonical, shallow.module)?;
     let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
     let full = |layers: &Layers, first: u32, copies: u32| shallow.full(layers, first, copies);
-    let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins };
+    // What the user fixed of the stages is meant for all of them; on many nodes the program over unlike stages takes long and gains little.
+    let unlike = request.mesh.is_empty() && request.stages.is_none() && options.cluster.nodes <= UNLIKE_NODES;
+    let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, unlike };
     let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full);
     let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
     let searched = timings.pass("search", || search::search(&model, &list, effort));
@@ -111,6 +113,9 @@ fn alternatives(searched: &Searched, best: &Found) -> Vec<Alternative> {
     rows
 }
 
+/// On more nodes than this all stages have equal meshes.
+const UNLIKE_NODES: u32 = 16;
+
 /// Rows of the table of settings that a plan keeps.
 const KEPT: usize = 64;
 
@@ -126,44 +131,53 @@ fn assemble(
     notes: Vec<Diagnostic>,
 ) -> Result<Plan> {
     let p = &searched.prepared[&best.setting.microbatches];
-    let mesh = Mesh::new(&best.setting.mesh);
-    let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: model.prices, stored: &p.stored };
-    let mut bench = Bench::new(p, &cx);
-    let choices = bench.choices(&best.entry, &anything, search::phases(&best.setting))?;
-    let solved = Solved { step: &p.step, stored: &p.stored, groups: &p.groups, mesh: &mesh, choices: &choices };
     let depth = p.depth();
-    // The first stage with each layer of the step says how it is sharded; later ones do the same.
+    // The first stage with each layer of the step says how it is sharded; later ones on the same mesh do the same.
     let mut first: BTreeMap<u32, u32> = BTreeMap::new();
+    let mut told: BTreeMap<(Vec<u32>, u32), u32> = BTreeMap::new();
+    let shape = |s: usize| -> Vec<u32> { best.entry_of(s).mesh.axes.iter().map(|a| a.size).collect() };
     for (s, &(a, b)) in (0..).zip(&best.composed.cuts) {
         depth[a as usize..b as usize].iter().for_each(|&l| {
             first.entry(l).or_insert(s);
+            told.entry((shape(s as usize), l)).or_insert(s);
         });
     }
     // Copies that stand for nothing in the model are where the layer is that stands for them.
     let mut before = 0;
     for l in 0..p.layers.layers.len() as u32 {
         before = *first.entry(l).or_insert(before);
+        told.entry((shape(before as usize), l)).or_insert(before);
     }
-    let stages = best
-        .composed
-        .cuts
-        .iter()
-        .enumerate()
-        .map(|(s, &cut)| {
-            let here = |layer: Option<u32>| layer.map_or(s == 0, |l| first[&l] as usize == s);
-            let memory = best.composed.memory[s];
-            StagePlan {
-                layers: cut,
-                mesh: mesh.clone(),
-                devices: (0..mesh.devices()).map(|d| s as u32 * mesh.devices() + d).collect(),
-                shardings: solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])),
-                decisions: solved.decisions(model.pins, &|g| here(p.layer_of[g])),
-                solve: best.entry.report.clone(),
-                times: best.composed.times[s],
-                memory: memory_report(&memory, model),
-            }
-        })
-        .collect();
+    let mut stages = Vec::new();
+    let mut device = 0;
+    for (s, &cut) in best.composed.cuts.iter().enumerate() {
+        let entry = best.entry_of(s);
+        let mesh = entry.mesh.clone();
+        let sizes = shape(s);
+        let here = |layer: Option<u32>| layer.map_or(s == 0, |l| told.get(&(sizes.clone(), l)) == Some(&(s as u32)));
+        let tells = told.iter().any(|((of, _), &t)| *of == sizes && t == s as u32);
+        let (shardings, decisions) = if tells || s == 0 {
+            let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: model.prices, stored: &p.stored };
+            let mut bench = Bench::new(p, &cx);
+            let choices = bench.choices(entry, &anything, search::phases(&best.setting))?;
+            let solved = Solved { step: &p.step, stored: &p.stored, groups: &p.groups, mesh: &mesh, choices: &choices };
+            (solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])), solved.decisions(model.pins, &|g| here(p.layer_of[g])))
+        } else {
+            (vec![], vec![])
+        };
+        let devices = mesh.devices();
+        stages.push(StagePlan {
+            layers: cut,
+            mesh,
+            devices: (device..device + devices).collect(),
+            shardings,
+            decisions,
+            solve: entry.report.clone(),
+            times: best.composed.times[s],
+            memory: memory_report(&best.composed.memory[s], model),
+        });
+        device += devices;
+    }
     let graph = &p.step.graph;
     let mut layer: Vec<u32> = p.layers.of.clone();
     let mut reader: BTreeMap<ir::ValueId, u32> = BTreeMap::new();

@@ -6,6 +6,7 @@
 
 use super::compose::{Composed, Composition, StageMemory, Unfit, compose};
 use super::entry::{Bench, Entry, LayerCost, Prepared, StageLimit, WORK};
+use super::unlike::{Ground, Submesh, unlike};
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
 use crate::layers::Layers;
@@ -37,6 +38,8 @@ pub struct Model<'a> {
     pub preset: Preset,
     /// Shardings that the user fixed.
     pub pins: &'a Pins,
+    /// Whether stages may have unlike submeshes.
+    pub unlike: bool,
 }
 
 /// A setting with its table and stages.
@@ -50,6 +53,15 @@ pub struct Found {
     pub composed: Composed,
     /// The ZeRO stage of the grid that the sharding is, when it was not improved on.
     pub zero: Option<u8>,
+    /// Tables of all submeshes and which each stage has, where stages are unlike; `entry` is then the first stage's.
+    pub unlike: Option<(Vec<Entry>, Vec<usize>)>,
+}
+
+impl Found {
+    /// The table of a stage.
+    pub fn entry_of(&self, stage: usize) -> &Entry {
+        self.unlike.as_ref().map_or(&self.entry, |(entries, of)| &entries[of[stage]])
+    }
 }
 
 /// What became of a setting.
@@ -140,8 +152,46 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
     for (i, verdict) in parallel(&tried, effort.threads, &|i| freely(model, &settings[i], &prepared, &verdicts[i].1, effort.work)) {
         verdicts[i].1 = verdict;
     }
-    let best = found(&verdicts, ranked(&verdicts).first());
+    let mut best = found(&verdicts, ranked(&verdicts).first());
+    if model.preset == Preset::Auto && model.unlike {
+        for found in on_unlike_submeshes(model, &verdicts, &prepared) {
+            if best.as_ref().is_none_or(|b| found.composed.step < b.composed.step) {
+                best = Some(found);
+            }
+        }
+    }
     Searched { verdicts, prepared, grid, best }
+}
+
+/// How many numbers of microbatches are tried with unlike stages.
+const UNLIKE: usize = 3;
+
+/// The best pipelines over unlike submeshes, from the tables that were made: for each of the best numbers of microbatches.
+fn on_unlike_submeshes(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared: &BTreeMap<u32, Prepared>) -> Vec<Found> {
+    let cluster = model.prices.cluster();
+    let mut by_microbatches: BTreeMap<u32, (f64, BTreeMap<Vec<u32>, &Found>)> = BTreeMap::new();
+    for (setting, verdict) in verdicts {
+        let Verdict::Found(f) = verdict else { continue };
+        let row = by_microbatches.entry(setting.microbatches).or_insert((f64::INFINITY, BTreeMap::new()));
+        row.0 = row.0.min(f.composed.step.0);
+        let known = row.1.entry(setting.mesh.clone()).or_insert(f);
+        if f.entry.report.objective < known.entry.report.objective && f.setting.stages == known.setting.stages || f.zero.is_none() && known.zero.is_some() {
+            *known = f;
+        }
+    }
+    let mut rows: Vec<(u32, f64, Vec<&Found>)> = by_microbatches.into_iter().map(|(m, (step, by_mesh))| (m, step, by_mesh.into_values().collect())).collect();
+    rows.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
+    let ground = Ground { nodes: vec![0; cluster.nodes as usize], devices_per_node: cluster.devices_per_node };
+    rows.into_iter()
+        .take(UNLIKE)
+        .filter_map(|(m, _, founds)| {
+            let submeshes: Vec<Submesh<'_>> = founds.iter().map(|f| Submesh { entry: &f.entry, kind: 0, limit: model.limit }).collect();
+            let u = unlike(&submeshes, &ground, &prepared[&m].depth(), m, founds.first()?.setting.schedule)?;
+            let entries: Vec<Entry> = founds.iter().map(|f| f.entry.clone()).collect();
+            let setting = Setting { stages: u.submesh.len() as u32, mesh: founds[u.submesh[0]].setting.mesh.clone(), ..founds[0].setting.clone() };
+            Some(Found { setting, entry: entries[u.submesh[0]].clone(), composed: u.composed, zero: None, unlike: Some((entries, u.submesh)) })
+        })
+        .collect()
 }
 
 /// Runs independent work on some threads; results are in the order of the list.
@@ -302,7 +352,7 @@ fn fit(
         match compose(&entry, &what) {
             Ok(composed) => {
                 let loose = !limits.is_empty() && entry.report.gap > LOOSE;
-                let found = Verdict::Found(Box::new(Found { setting: setting.clone(), entry, composed, zero }));
+                let found = Verdict::Found(Box::new(Found { setting: setting.clone(), entry, composed, zero, unlike: None }));
                 best = Some(best.map_or(found.clone(), |b| better(b, found)));
                 if !loose {
                     break;
