@@ -5,7 +5,7 @@ use compiler::batch::state::Overrides;
 use compiler::import;
 use compiler::pipeline::{self, Options, Timings};
 use cost_model::Cluster;
-use ir::plan::{Plan, Request};
+use ir::plan::{Plan, Premises, Request};
 use ir::program::{InstructionKind, ScheduleKind};
 use ir::{Bytes, Diagnostic, Diagnostics, Result};
 use serde_json::json;
@@ -118,7 +118,28 @@ fn request(args: &Args) -> Result<Request> {
         return Err(Diagnostics(errors));
     }
     let model = args.model.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
-    Ok(Request { model, strategy: args.strategy.clone(), mesh, stages, microbatches, schedule, memory_limit, pins: args.pin.clone() })
+    Ok(Request {
+        model,
+        strategy: args.strategy.clone(),
+        mesh,
+        stages,
+        microbatches,
+        schedule,
+        memory_limit,
+        pins: args.pin.clone(),
+        premises: premises(args)?,
+    })
+}
+
+/// What else the plan depends on.
+fn premises(args: &Args) -> Result<Premises> {
+    let cluster = if Cluster::is_file(&args.cluster) {
+        let bytes = runtime::checkpoint::read_file(std::path::Path::new(&args.cluster))?;
+        String::from_utf8_lossy(&bytes).into_owned()
+    } else {
+        args.cluster.clone()
+    };
+    Ok(Premises { cluster, state: args.state.clone(), batch: args.batch.clone(), loss: args.loss.clone(), stacks: Vec::new() })
 }
 
 /// A sharding that the file states, `<@mesh, [{"x"}, {}]>`, as a pin.
@@ -142,7 +163,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         request.pins.extend(imported.pins.iter().filter(|p| p.function == "main").map(stated_pin));
     }
     let parsed = start.elapsed();
-    let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code };
+    let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code, stop: Default::default() };
     let mut timings = Timings(vec![("import", parsed)]);
     let plan = pipeline::compile(&imported.module, &options, &mut timings)?;
     terminal.notes(&plan.notes);

@@ -14,4 +14,5 @@ pub mod shard;
 pub mod spmd;
 pub mod stage;
 pub mod step;
+pub mod stop;
 pub mod tables;

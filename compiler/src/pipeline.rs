@@ -9,6 +9,7 @@ use crate::lower::code;
 use crate::shard::pins::Pins;
 use crate::shard::presets::Preset;
 use crate::stage::{self, Setting};
+use crate::stop::Stop;
 use cost_model::{AnalyticModel, Cluster};
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{Alternative, Plan, Request};
@@ -28,6 +29,8 @@ pub struct Options {
     pub level: String,
     /// Whether to make code.
     pub code: bool,
+    /// When to end the search, and whom to tell of it.
+    pub stop: Stop,
 }
 
 /// How long the passes took; never part of a plan.
@@ -76,6 +79,7 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
         stages: built.stages,
         schedule: built.schedule,
         alternatives: searched.alternatives,
+        stopped: options.stop.reason(),
         programs: built.programs,
         kernels: built.kernels.kernels,
         code,

@@ -13,7 +13,7 @@ fn plan(path: &str, cluster: &str, request: Request) -> Plan {
     let text = std::fs::read_to_string(path).unwrap_or_else(|e| panic!("{path}: {e}"));
     let module = ir::text::parse(path, &text).expect("the model parses");
     let cluster = Cluster::parse(cluster).expect("a cluster");
-    let options = Options { request, overrides: Overrides::default(), cluster, level: "x86-64-v3".into(), code: false };
+    let options = Options { request, overrides: Overrides::default(), cluster, level: "x86-64-v3".into(), code: false, stop: Default::default() };
     pipeline::compile(&module, &options, &mut Timings::default()).unwrap_or_else(|e| panic!("{path}: {e}"))
 }
 

@@ -71,14 +71,18 @@ impl Cluster {
     /// `E0301` unknown preset, `E0302` a count of 0 or too large, `E0303` not TOML, `E0304` unknown key, `E0305` bad value, `E0306` missing key,
     /// `E0307` unreadable file, `E0308` unknown device.
     pub fn parse(spec: &str) -> Result<Cluster> {
-        let is_path = spec.ends_with(".toml") || spec.contains(['/', '\\']);
-        if !is_path && !std::path::Path::new(spec).is_file() {
+        if !Cluster::is_file(spec) {
             return presets::cluster(spec);
         }
         let text = std::fs::read_to_string(spec).map_err(|e| {
             Diagnostic::input("E0307", format!("cannot read the cluster file `{spec}`: {e}")).with_help(format!("or name a preset: {}", presets::usage()))
         })?;
         file::read(spec, &text)
+    }
+
+    /// Whether `--cluster` names a file rather than a preset.
+    pub fn is_file(spec: &str) -> bool {
+        spec.ends_with(".toml") || spec.contains(['/', '\\']) || std::path::Path::new(spec).is_file()
     }
 
     /// Reads the text of a cluster file; `file` is what diagnostics call it.

@@ -15,7 +15,7 @@ use crate::units::{Bytes, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format this build reads and writes.
-pub const FORMAT_VERSION: u32 = 2;
+pub const FORMAT_VERSION: u32 = 3;
 const MAGIC: &[u8; 8] = b"SHARDPLN";
 
 /// A compiled plan.
@@ -46,6 +46,8 @@ pub struct Plan {
     pub schedule: Schedule,
     /// Other settings of stages, mesh and microbatches that were considered, best first.
     pub alternatives: Vec<Alternative>,
+    /// Why the search ended before it was done; none when it was. Only such a plan depends on the clock.
+    pub stopped: Option<String>,
     /// One program per stage; none where only a plan was asked for.
     pub programs: Vec<Program>,
     /// The distinct kernels.
@@ -75,6 +77,23 @@ pub struct Request {
     pub memory_limit: Option<Bytes>,
     /// `--pin`s, as given.
     pub pins: Vec<String>,
+    /// What else the answer depends on.
+    pub premises: Premises,
+}
+
+/// What a plan depends on besides the step and the settings that were asked for, kept so that it can be made again with a change.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Premises {
+    /// `--cluster`: the preset's name, or the text of the cluster file.
+    pub cluster: String,
+    /// `--state`, as given.
+    pub state: Option<String>,
+    /// `--batch`, as given.
+    pub batch: Option<String>,
+    /// `--loss`, as given.
+    pub loss: Option<String>,
+    /// Of every stack of layers of which the step has few: what its layers' names begin with, its layers in the step, its layers in the model.
+    pub stacks: Vec<(String, u32, u32)>,
 }
 
 /// The cluster as the plan saw it.
@@ -156,6 +175,25 @@ pub struct StagePlan {
     pub times: StageTimes,
     /// Memory over its schedule.
     pub memory: MemoryReport,
+    /// Where else it could begin, the other stages staying where they are; empty for the first stage.
+    pub cut: Vec<CutAlternative>,
+}
+
+/// Another place for the cut before a stage.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CutAlternative {
+    /// The layer that the stage would begin with.
+    pub layer: u32,
+    /// The predicted step, by the estimate that settings are compared with.
+    pub step: Seconds,
+    /// Time of a microbatch on the slower of the two stages that the cut divides.
+    pub slower: Seconds,
+    /// What crosses the cut, per microbatch.
+    pub crossing: Seconds,
+    /// Bytes of the larger of the two stages, where they were estimated.
+    pub memory: Option<Bytes>,
+    /// Why it was not taken, or `taken`.
+    pub verdict: String,
 }
 
 /// A node of the sharding problem: ops that are sharded together, the candidates, and the choice.
@@ -359,6 +397,21 @@ impl Plan {
             }
         }
         Ok(())
+    }
+
+    /// How many layers of the model a layer stands for: one, but where identical layers were planned once.
+    pub fn stands_for(&self, layer: u32) -> u32 {
+        if self.depth.is_empty() { 1 } else { self.depth.iter().filter(|&&l| l == layer).count() as u32 }
+    }
+
+    /// The layer that stands for a layer of the model, which is what stages count.
+    pub fn layer_of_model(&self, layer: u32) -> u32 {
+        self.depth.get(layer as usize).copied().unwrap_or(layer)
+    }
+
+    /// Whether it was planned only: it has no programs, and cannot run.
+    pub fn is_planned_only(&self) -> bool {
+        self.programs.is_empty()
     }
 
     /// How many ranks execute it.

@@ -68,7 +68,14 @@ pub(crate) fn request(flags: &str) -> (String, Request) {
 pub(crate) fn try_compile(model: &Model, flags: &str) -> Result<Plan> {
     let (cluster, request) = request(flags);
     let module = compiler::import::import(&model.path)?.module;
-    let options = Options { request, overrides: Overrides::default(), cluster: Cluster::parse(&cluster)?, level: "x86-64-v3".into(), code: true };
+    let options = Options {
+        request,
+        overrides: Overrides::default(),
+        cluster: Cluster::parse(&cluster)?,
+        level: "x86-64-v3".into(),
+        code: true,
+        stop: Default::default(),
+    };
     pipeline::compile(&module, &options, &mut Timings::default())
 }
 

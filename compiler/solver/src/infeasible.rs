@@ -149,7 +149,7 @@ pub(crate) fn nearest(problem: &Problem, options: &Options) -> (Vec<u32>, Option
     let mut raised = part(problem, &nodes, &moments);
     let mut low = 0i128;
     for _ in 0..LIMIT_CALLS {
-        if excess - low <= 1 || options.deadline.is_some_and(|d| std::time::Instant::now() >= d) {
+        if excess - low <= 1 || options.late() {
             break;
         }
         let middle = low + (excess - low) / 2;

@@ -4,6 +4,7 @@
 //! its bound is proven, never above the optimum; `Optimal` means that the two are equal.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 /// How far to go. With no deadline the answer depends on nothing but the problem and these options.
@@ -13,6 +14,8 @@ pub struct Options {
     pub work: u64,
     /// Stop at this time with the best so far. The only thing that makes an answer depend on the clock.
     pub deadline: Option<Instant>,
+    /// Stop with the best so far once this is set, as at a deadline.
+    pub halt: Option<Arc<AtomicBool>>,
     /// Threads to use; 1 is enough for small problems. Without a deadline the answer does not depend on it.
     pub threads: u32,
     /// Seed of the randomised searches.
@@ -29,7 +32,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { work: 2_000_000_000, deadline: None, threads: 1, seed: 1, gap: 0.0, start: None, found: None, progress: None }
+        Options { work: 2_000_000_000, deadline: None, halt: None, threads: 1, seed: 1, gap: 0.0, start: None, found: None, progress: None }
     }
 }
 
@@ -42,6 +45,13 @@ impl std::fmt::Debug for Options {
             .field("seed", &self.seed)
             .field("gap", &self.gap)
             .finish_non_exhaustive()
+    }
+}
+
+impl Options {
+    /// Whether the caller wants no more work done.
+    pub(crate) fn late(&self) -> bool {
+        self.halt.as_ref().is_some_and(|h| h.load(Ordering::Relaxed)) || self.deadline.is_some_and(|d| Instant::now() >= d)
     }
 }
 

@@ -27,7 +27,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Outcome, ProblemErr
         Verdict::Infeasible => Outcome::Infeasible(infeasible::explain(problem, options)),
         Verdict::Open => {
             let inner = Options { work: options.work / 8, found: None, progress: None, start: None, ..options.clone() };
-            let late = options.deadline.is_some_and(|d| Instant::now() >= d);
+            let late = options.late();
             let (nearest, excess) = if late { (Vec::new(), None) } else { infeasible::nearest(problem, &inner) };
             Outcome::Unknown { bound: found.bound, nearest, excess, stats: found.stats }
         }
@@ -89,6 +89,8 @@ struct Incumbent<'a> {
     options: &'a Options,
     best: Option<(i128, Vec<u32>)>,
     bound: Option<i128>,
+    /// A part of the search was left out because too little time was left for it.
+    left_out: bool,
 }
 
 impl Incumbent<'_> {
@@ -162,7 +164,7 @@ fn search(problem: &Problem, options: &Options) -> Found {
     let exact_unit = model.unit.exact();
     let mut chain: Vec<Reduced> = Vec::new();
     let mut stats = Stats::default();
-    let mut incumbent = Incumbent { problem, options, best: None, bound: None };
+    let mut incumbent = Incumbent { problem, options, best: None, bound: None, left_out: false };
     if let Some(start) = options.start.as_ref().filter(|s| fits(problem, s)) {
         incumbent.offer("start", start.clone());
     }
@@ -202,7 +204,7 @@ fn search(problem: &Problem, options: &Options) -> Found {
             None => impossible = exact_unit || chain.is_empty(),
         }
     }
-    let cut = options.deadline.is_some_and(|d| Instant::now() >= d);
+    let cut = incumbent.left_out || options.late();
     Found { best: incumbent.best, bound: incumbent.bound, impossible, cut, stats }
 }
 
@@ -265,7 +267,7 @@ fn exact(model: &Model, plan: &Relaxation, chain: &[Reduced], incumbent: &mut In
     let mut seen: Vec<(f64, Vec<u32>)> = Vec::new();
     let below = i128::from(incumbent.below(model));
     let mut steps = 0;
-    let stop = || options.deadline.is_some_and(|d| Instant::now() >= d);
+    let stop = || options.late();
     let mut ascent = Ascent::new(at, 8);
     let climbed = dual.climb(&mut ascent, Climb { steps: 150, target: below, stop: below, budget: options.work / 8, halt: &stop }, &mut |relaxed| {
         steps += 1;
@@ -344,7 +346,7 @@ fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut
             threads: if options.deadline.is_some() { options.threads.max(1) } else { 1 },
             seed: options.seed,
             enough: &|cost, bound| near_enough(truth(cost), model.true_bound(bound), gap),
-            stop: &|| options.deadline.is_some_and(|d| Instant::now() >= d),
+            stop: &|| options.late(),
             found: &|(_, choice)| {
                 locked().offer("neighbourhoods", lift(chain, choice));
             },
@@ -371,18 +373,21 @@ fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut
 /// Hands what is left to HiGHS.
 fn close(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut Stats) -> Phase {
     let options = incumbent.options;
-    if options.deadline.is_some_and(|d| d.saturating_duration_since(Instant::now()).as_secs_f64() < 1.0) {
+    let left = options.deadline.map(|d| d.saturating_duration_since(Instant::now()).as_secs_f64());
+    if options.late() || left.is_some_and(|t| t < 1.0) {
+        incumbent.left_out = true;
         return Phase::Stopped;
     }
     let effort = Effort {
         columns: 20_000.min((options.work / 100_000) as usize),
         nodes: (options.work / 20_000_000).clamp(10, 10_000) as i32,
         simplex_iterations: (options.work / 200_000).clamp(1_000, 500_000) as i32,
-        seconds: options.deadline.map(|d| d.saturating_duration_since(Instant::now()).as_secs_f64() - 0.5),
+        seconds: left.map(|t| t - 0.5),
     };
     let start = incumbent.best.as_ref().map(|(_, choice)| lower(chain, choice));
     let Some(answer) = highs::solve(model, start.as_deref(), effort) else { return Phase::Stopped };
     stats.highs = true;
+    incumbent.left_out |= options.deadline.is_some_and(|d| d.saturating_duration_since(Instant::now()).as_secs_f64() < 0.6);
     if let Some(choice) = &answer.choice {
         incumbent.offer("highs", lift(chain, choice));
     }

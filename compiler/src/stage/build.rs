@@ -215,6 +215,7 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
             solve: c.choices.report.clone(),
             times: stage.times,
             memory: memory_report(program, limit),
+            cut: c.moves.get(s).cloned().unwrap_or_default(),
         })
         .collect();
     let schedule = Schedule { kind: c.setting.schedule, microbatches: c.setting.microbatches, step: timeline.step, bubble: timeline.bubble };

@@ -1,6 +1,6 @@
 //! Candidates: every setting with its sharding, stages and predicted step.
 
-use super::cuts::{LayerCosts, cut};
+use super::cuts::{self, LayerCosts, cut};
 use super::settings::Setting;
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
@@ -17,7 +17,7 @@ use crate::spmd::partition::Stages;
 use crate::step::StepGraph;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Diagnostics, Result};
-use ir::plan::{Alternative, Layer, Placement, StageTimes};
+use ir::plan::{Alternative, CutAlternative, Layer, Placement, StageTimes};
 use ir::program::{Phase, StageId, in_flight};
 use ir::{Bytes, Mesh, SecondaryMap, Seconds, ValueId};
 use std::collections::BTreeMap;
@@ -40,6 +40,8 @@ pub struct Candidate {
     pub layers: Vec<Layer>,
     /// Layer ranges of the stages.
     pub cuts: Vec<(u32, u32)>,
+    /// For every stage where else its first layer could be.
+    pub moves: Vec<Vec<CutAlternative>>,
     /// Where groups and inputs are.
     pub stages: Stages,
     /// Layer, stage and phase of every op.
@@ -111,6 +113,7 @@ fn candidate(setting: &Setting, prepared: &Prepared, canonical: &Canonical, pres
         mesh,
         layers: prepared.layers.layers.clone(),
         cuts: vec![(0, prepared.layers.layers.len() as u32)],
+        moves: vec![],
         stages: Stages::one(&step, &groups),
         placement: vec![],
         estimate: Seconds(0.0),
@@ -215,6 +218,43 @@ impl Candidate {
                 .with_note("a layer is a piece of the forward that one value enters and leaves; every stage needs at least one")
                 .with_help(format!("`--stages {count}` or fewer"))
         })?;
+        self.assign(layers);
+        self.moves = self.moves(&costs, layers, model);
+        Ok(())
+    }
+
+    /// Where else the cuts could be, one at a time.
+    fn moves(&mut self, costs: &LayerCosts, layers: &Layers, model: &dyn CostModel) -> Vec<Vec<CutAlternative>> {
+        let (taken, step) = (self.cuts.clone(), self.predict(model));
+        let ranges: Vec<(usize, usize)> = taken.iter().map(|&(a, b)| (a as usize, b as usize)).collect();
+        let micro = |(a, b): (usize, usize)| costs.micro[a..b].iter().sum::<f64>();
+        let all = (0..ranges.len())
+            .map(|s| {
+                cuts::around(&ranges, s)
+                    .map(|moved| {
+                        let at = moved[s].0;
+                        self.cuts = moved.iter().map(|&(a, b)| (a as u32, b as u32)).collect();
+                        self.assign(layers);
+                        let other = self.predict(model);
+                        CutAlternative {
+                            layer: at as u32,
+                            step: other,
+                            slower: Seconds(micro(moved[s - 1]).max(micro(moved[s]))),
+                            crossing: Seconds(costs.cut[at - 1]),
+                            memory: None,
+                            verdict: if at == ranges[s].0 { "taken".into() } else { cuts::verdict(other, step) },
+                        }
+                    })
+                    .collect()
+            })
+            .collect();
+        self.cuts = taken;
+        self.assign(layers);
+        all
+    }
+
+    /// Puts inputs and groups where their layers' stages are.
+    fn assign(&mut self, layers: &Layers) {
         let cuts = self.cuts.clone();
         let stage_of_layer = |l: u32| cuts.iter().position(|&(a, b)| (a..b).contains(&l)).map_or(StageId(0), |s| StageId(s as u32));
         self.stages.of_input = layers.home.iter().map(|h| h.map(stage_of_layer)).collect();
@@ -241,7 +281,6 @@ impl Candidate {
                 None => value.or(Some(StageId(0))),
             };
         }
-        Ok(())
     }
 
     fn input_home(&self, v: ValueId) -> Option<StageId> {

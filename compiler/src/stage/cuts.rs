@@ -3,6 +3,8 @@
 //! Exact dynamic programming over (stages left, first layer): the pipeline's time is `(M − 1)·slowest + Σ all` (1F1B and GPipe alike), of which the sum is the
 //! same for every cut but for what crosses; so the slowest stage is minimised, then the bytes that cross. Every stage gets at least one layer.
 
+use ir::Seconds;
+
 /// Time and crossing cost of layers.
 #[derive(Clone, Debug)]
 pub struct LayerCosts {
@@ -54,6 +56,30 @@ pub fn cut(costs: &LayerCosts, stages: usize) -> Option<Vec<(u32, u32)>> {
     Some(ranges)
 }
 
+/// How far a cut is moved when the plan tells what else it could have been.
+const MOVED: usize = 2;
+
+/// The stages with the cut before stage `s` moved a little either way, its own place among them; none for the first stage.
+pub fn around(cuts: &[(usize, usize)], s: usize) -> impl Iterator<Item = Vec<(usize, usize)>> + use<> {
+    let cuts = cuts.to_vec();
+    let places = if s == 0 { 0..0 } else { cuts[s].0.saturating_sub(MOVED).max(cuts[s - 1].0 + 1)..(cuts[s].0 + MOVED + 1).min(cuts[s].1) };
+    places.map(move |at| {
+        let mut moved = cuts.clone();
+        (moved[s - 1].1, moved[s].0) = (at, at);
+        moved
+    })
+}
+
+/// Why a cut that gives the step `other` was not taken, where `taken` is the step that was.
+pub fn verdict(other: Seconds, taken: Seconds) -> String {
+    let more = other.0 - taken.0;
+    match () {
+        () if more > 1e-9 * taken.0 => format!("slower by {}", Seconds(more)),
+        () if more < -1e-9 * taken.0 => format!("faster by {} as stages are simulated; cuts are chosen for the least slowest stage", Seconds(-more)),
+        () => "as fast; more crosses it, or it comes later".into(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -66,6 +92,16 @@ mod tests {
         (from + 1..=layers - (stages - 1))
             .flat_map(|end| all(layers, stages - 1, end).into_iter().map(move |rest| [vec![(from as u32, end as u32)], rest].concat()))
             .collect()
+    }
+
+    #[test]
+    fn a_cut_moves_between_its_neighbours() {
+        let places = |cuts: &[(usize, usize)], s| around(cuts, s).map(|c| c[s].0).collect::<Vec<_>>();
+        let cuts = [(0, 1), (1, 4), (4, 12)];
+        assert_eq!(places(&cuts, 0), []);
+        assert_eq!(places(&cuts, 1), [1, 2, 3]);
+        assert_eq!(places(&cuts, 2), [2, 3, 4, 5, 6]);
+        assert!(around(&cuts, 2).all(|c| c[1].1 == c[2].0 && c[0] == cuts[0]));
     }
 
     #[test]

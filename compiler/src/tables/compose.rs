@@ -6,7 +6,8 @@
 use super::entry::{Entry, LayerCost};
 use crate::schedule::path::longest_path;
 use crate::schedule::simulate::{Pipeline, Stage, simulate};
-use ir::plan::StageTimes;
+use crate::stage::cuts;
+use ir::plan::{CutAlternative, StageTimes};
 use ir::program::{ScheduleKind, StageId, in_flight};
 use ir::{Bytes, Seconds};
 
@@ -132,6 +133,15 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
         let memory = by_time.iter().enumerate().map(|(s, &(a, b))| need(s, a, b)).collect();
         return Err(Unfit::Memory(by_time.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), memory));
     };
+    Ok(priced(entry, what, &cuts))
+}
+
+/// Times, bytes and step of stages that are given.
+fn priced(entry: &Entry, what: &Composition<'_>, cuts: &[(usize, usize)]) -> Composed {
+    let layers: Vec<&LayerCost> = what.depth.iter().map(|&l| &entry.layers[l as usize]).collect();
+    let stages = cuts.len();
+    let flight = |s: usize| in_flight(what.schedule, StageId(s as u32), what.stages, what.microbatches);
+    let need = |s: usize, a: usize, b: usize| memory(layers[a..b].iter().copied(), &entry.everywhere, flight(s), what.microbatches);
     let memory: Vec<StageMemory> = cuts.iter().enumerate().map(|(s, &(a, b))| need(s, a, b)).collect();
     let times: Vec<StageTimes> = cuts
         .iter()
@@ -143,7 +153,7 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
         .collect();
     let list: Vec<Stage> = times
         .iter()
-        .zip(&cuts)
+        .zip(cuts)
         .enumerate()
         .map(|(s, (&times, &(a, b)))| Stage {
             times,
@@ -156,7 +166,42 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
     let step = if what.solo_speedup > 1.0 { simulate(&pipeline).step } else { longest_path(&pipeline) };
     let busy: f64 = times.iter().map(|t| t.before.0 + t.after.0 + f64::from(what.microbatches) * (t.forward.0 + t.backward.0)).sum();
     let bubble = (1.0 - busy / (step.0 * f64::from(what.stages)).max(f64::MIN_POSITIVE)).max(0.0);
-    Ok(Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble })
+    Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble }
+}
+
+/// For every stage, where else its first layer could be while the other cuts stay, with the step that results.
+pub fn moves(entry: &Entry, what: &Composition<'_>, composed: &Composed) -> Vec<Vec<CutAlternative>> {
+    let cuts: Vec<(usize, usize)> = composed.cuts.iter().map(|&(a, b)| (a as usize, b as usize)).collect();
+    let slower = |c: &Composed, s: usize| {
+        let micro = |t: &StageTimes| t.forward.0 + t.backward.0;
+        Seconds(micro(&c.times[s - 1]).max(micro(&c.times[s])))
+    };
+    let layer = |l: usize| &entry.layers[what.depth[l] as usize];
+    (0..cuts.len())
+        .map(|s| {
+            cuts::around(&cuts, s)
+                .map(|moved| {
+                    let at = moved[s].0;
+                    let c = priced(entry, what, &moved);
+                    let bytes = Bytes(c.memory[s - 1].total().max(c.memory[s].total()) as u64);
+                    let verdict = match () {
+                        () if at == cuts[s].0 => "taken".into(),
+                        () if bytes > what.limit => format!("needs {bytes}, and a device has {}", what.limit),
+                        () => cuts::verdict(c.step, composed.step),
+                    };
+                    let crossing = layer(at - 1).crossing;
+                    CutAlternative {
+                        layer: at as u32,
+                        step: c.step,
+                        slower: slower(&c, s),
+                        crossing: Seconds(crossing.0 + crossing.1),
+                        memory: Some(bytes),
+                        verdict,
+                    }
+                })
+                .collect()
+        })
+        .collect()
 }
 
 /// The contiguous ranges that fit and whose slowest is fastest; then those with the least crossing.

@@ -1,6 +1,6 @@
 //! A plan made of tables: what was planned for few layers, said of all.
 
-use super::compose::StageMemory;
+use super::compose::{self, Composition, StageMemory};
 use super::entry::{Bench, anything};
 use super::search::{self, Effort, Found, Model, Searched, Verdict};
 use super::settings;
@@ -15,7 +15,7 @@ use crate::shard::strategy::Context;
 use crate::stage::decisions::Solved;
 use cost_model::AnalyticModel;
 use ir::diagnostic::{Diagnostic, Result};
-use ir::plan::{Alternative, MemoryReport, Placement, Plan, Schedule, StagePlan};
+use ir::plan::{Alternative, MemoryReport, Placement, Plan, Premises, Request, Schedule, StagePlan};
 use ir::program::StageId;
 use ir::{Bytes, Module};
 use std::collections::BTreeMap;
@@ -132,6 +132,17 @@ fn assemble(
 ) -> Result<Plan> {
     let p = &searched.prepared[&best.setting.microbatches];
     let depth = p.depth();
+    let what = Composition {
+        depth: &depth,
+        stages: best.setting.stages,
+        microbatches: best.setting.microbatches,
+        schedule: best.setting.schedule,
+        limit: model.limit,
+        solo_speedup: model.prices.cluster().solo_speedup,
+    };
+    // Where the cuts of stages on unlike submeshes could be instead would move devices too: it is not told.
+    let mut moves = if best.unlike.is_none() { compose::moves(&best.entry, &what, &best.composed) } else { vec![] };
+    moves.resize(best.composed.cuts.len(), vec![]);
     // The first stage with each layer of the step says how it is sharded; later ones on the same mesh do the same.
     let mut first: BTreeMap<u32, u32> = BTreeMap::new();
     let mut told: BTreeMap<(Vec<u32>, u32), u32> = BTreeMap::new();
@@ -175,6 +186,7 @@ fn assemble(
             solve: entry.report.clone(),
             times: best.composed.times[s],
             memory: memory_report(&best.composed.memory[s], model),
+            cut: std::mem::take(&mut moves[s]),
         });
         device += devices;
     }
@@ -202,7 +214,7 @@ fn assemble(
         .collect();
     let plan = Plan {
         compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
-        request: options.request.clone(),
+        request: Request { premises: Premises { stacks: shallow.stacks.to_vec(), ..options.request.premises.clone() }, ..options.request.clone() },
         cluster: options.cluster.summary(),
         source: shallow.module.clone(),
         graph: graph.clone(),
@@ -213,6 +225,7 @@ fn assemble(
         stages,
         schedule: Schedule { kind: best.setting.schedule, microbatches: best.setting.microbatches, step: best.composed.step, bubble: best.composed.bubble },
         alternatives,
+        stopped: options.stop.reason(),
         programs: vec![],
         kernels: Default::default(),
         code: vec![],

@@ -119,6 +119,7 @@ pub fn plan(programs: Vec<Program>, inputs: &[TensorType], outputs: &[TensorType
             solve: SolveReport::default(),
             times: StageTimes::default(),
             memory: MemoryReport { arena: p.arena, ..MemoryReport::default() },
+            cut: Vec::new(),
         })
         .collect();
     Plan {
@@ -134,6 +135,7 @@ pub fn plan(programs: Vec<Program>, inputs: &[TensorType], outputs: &[TensorType
         stages,
         schedule: Schedule { kind: schedule, microbatches, step: Seconds(0.0), bubble: 0.0 },
         alternatives: Vec::new(),
+        stopped: None,
         programs,
         kernels: PrimaryMap::new(),
         code: Vec::new(),

@@ -330,6 +330,7 @@ fn finish(s: Sample, interface: Interface, layers: u32) -> Plan {
         stages,
         schedule: Schedule { kind: ScheduleKind::OneFOneB, microbatches, step: Seconds(step), bubble: 1.0 / (f64::from(microbatches) + 1.0) },
         alternatives: alternatives(step, layers),
+        stopped: None,
         programs,
         kernels,
         code: Vec::new(),
@@ -566,8 +567,22 @@ fn stage(s: &Sample, id: StageId, layers: (u32, u32), mesh: &Mesh) -> (StagePlan
         decisions,
         times: StageTimes { before: Seconds(times[0]), forward: Seconds(times[1]), backward: Seconds(times[2]), after: Seconds(times[3]) },
         memory,
+        cut: if id.0 == 0 { Vec::new() } else { cuts(layers) },
     };
     (plan, program)
+}
+
+/// The cut before a stage, one layer earlier and as it is.
+fn cuts(layers: (u32, u32)) -> Vec<CutAlternative> {
+    let at = |layer: u32, step: f64, verdict: &str| CutAlternative {
+        layer,
+        step: Seconds(step),
+        slower: Seconds(step / 10.0),
+        crossing: Seconds(0.8e-3),
+        memory: Some(Bytes(u64::from(layer) << 28)),
+        verdict: verdict.into(),
+    };
+    vec![at(layers.0 - 1, 0.52, "slower by 20 ms"), at(layers.0, 0.5, "taken")]
 }
 
 fn buffer(program: &mut Program, name: &str, ty: TensorType, offset: u64, slots: u32, kind: BufferKind, persistent: bool) -> u64 {

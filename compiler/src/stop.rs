@@ -1,0 +1,151 @@
+//! Ending a search before it is done, by a time limit or because the user wants what there is; and telling how far it is.
+//!
+//! Whatever takes long asks [`Stop::now`] between pieces of work, and hands its solves the rest of the time by [`Stop::limited`].
+//! Invariant: a search in which `now` never said yes and no solve was cut has the answer that it has without any limit.
+
+use ir::Seconds;
+use solver::{Options, Outcome, Status};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+/// How far a compilation is.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Progress {
+    /// What is being done: `settings`, `programs`, `code`.
+    pub phase: &'static str,
+    /// How many pieces of it are done.
+    pub done: usize,
+    /// Of how many.
+    pub of: usize,
+    /// The best predicted step so far.
+    pub step: Option<Seconds>,
+    /// The best value of the sharding problem that is being solved.
+    pub objective: Option<Seconds>,
+    /// What is proven of it.
+    pub bound: Option<Seconds>,
+}
+
+/// Who is told.
+type Watch = Arc<dyn Fn(&Progress) + Send + Sync>;
+
+/// When to end.
+#[derive(Clone, Default)]
+pub struct Stop {
+    deadline: Option<Instant>,
+    wish: Arc<AtomicBool>,
+    reached: Arc<AtomicBool>,
+    watch: Option<Watch>,
+}
+
+impl fmt::Debug for Stop {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Stop").field("deadline", &self.deadline).field("wish", &self.wish).field("reached", &self.reached).finish_non_exhaustive()
+    }
+}
+
+impl Stop {
+    /// Ends after a time from now, if one is given.
+    pub fn after(limit: Option<Duration>) -> Stop {
+        Stop { deadline: limit.and_then(|t| Instant::now().checked_add(t)), ..Stop::default() }
+    }
+
+    /// Ends when `wish` is set, too.
+    #[must_use]
+    pub fn or_when(mut self, wish: Arc<AtomicBool>) -> Stop {
+        self.wish = wish;
+        self
+    }
+
+    /// Tells `watch` how far it is.
+    #[must_use]
+    pub fn watched(mut self, watch: Watch) -> Stop {
+        self.watch = Some(watch);
+        self
+    }
+
+    /// The same with a share of the time that is left, so that something is left for what follows.
+    #[must_use]
+    pub fn share(&self, share: f64) -> Stop {
+        let now = Instant::now();
+        let deadline = self.deadline.map(|d| now + d.saturating_duration_since(now).mul_f64(share.clamp(0.0, 1.0)));
+        Stop { deadline, ..self.clone() }
+    }
+
+    /// The same for work without which there would be no plan at all: a wish to end does not end it, a time limit does.
+    #[must_use]
+    pub fn unless_needed(&self) -> Stop {
+        Stop { wish: Arc::default(), ..self.clone() }
+    }
+
+    /// Whether to end now. A yes is remembered: the answer depends on it.
+    pub fn now(&self) -> bool {
+        let yes = self.wish.load(Ordering::Relaxed) || self.deadline.is_some_and(|d| Instant::now() >= d);
+        if yes {
+            self.reached.store(true, Ordering::Relaxed);
+        }
+        yes
+    }
+
+    /// A solve's options within the time that is left; its improvements are told as those of `at`.
+    pub fn limited(&self, options: Options, at: &Progress, unit: f64) -> Options {
+        let progress = self.watch.clone().map(|watch| {
+            let at = at.clone();
+            let seconds = move |x: i128| Seconds(x as f64 / unit);
+            let tell = move |p: &solver::Progress| watch(&Progress { objective: p.objective.map(seconds), bound: p.bound.map(seconds), ..at.clone() });
+            Arc::new(tell) as Arc<dyn Fn(&solver::Progress) + Send + Sync>
+        });
+        Options { deadline: self.deadline, halt: Some(self.wish.clone()), progress, ..options }
+    }
+
+    /// Notes whether a solve was cut.
+    pub fn note(&self, outcome: &Outcome) {
+        let cut = match outcome {
+            Outcome::Solved(s) => s.status == Status::Cut,
+            Outcome::Infeasible(_) => false,
+            Outcome::Unknown { .. } => self.wish.load(Ordering::Relaxed) || self.deadline.is_some_and(|d| Instant::now() >= d),
+        };
+        if cut {
+            self.reached.store(true, Ordering::Relaxed);
+        }
+    }
+
+    /// Tells how far it is.
+    pub fn tell(&self, progress: &Progress) {
+        if let Some(watch) = &self.watch {
+            watch(progress);
+        }
+    }
+
+    /// What ended the search before it was done, for the plan.
+    pub fn reason(&self) -> Option<String> {
+        let by_wish = self.wish.load(Ordering::Relaxed);
+        self.reached.load(Ordering::Relaxed).then(|| if by_wish { "interrupted".into() } else { "time limit".into() })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_ends_what_has_no_limit() {
+        let stop = Stop::default();
+        assert!(!stop.now() && stop.reason().is_none());
+    }
+
+    #[test]
+    fn what_ended_it_is_remembered() {
+        let late = Stop::after(Some(Duration::ZERO));
+        assert_eq!(late.reason(), None, "nobody asked yet");
+        assert!(late.share(0.5).now());
+        assert_eq!(late.reason().as_deref(), Some("time limit"));
+        let wish = Arc::new(AtomicBool::new(false));
+        let stop = Stop::after(Some(Duration::from_secs(3600))).or_when(wish.clone());
+        assert!(!stop.now());
+        wish.store(true, Ordering::Relaxed);
+        assert!(stop.now() && !stop.unless_needed().now());
+        assert_eq!(stop.reason().as_deref(), Some("interrupted"));
+    }
+}
