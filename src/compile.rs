@@ -127,7 +127,7 @@ fn request(args: &Args) -> Result<Request> {
         schedule,
         memory_limit,
         pins: args.pin.clone(),
-        premises: premises(args)?,
+        premises: Premises::default(),
     })
 }
 
@@ -152,6 +152,7 @@ fn stated_pin(pin: &ir::text::Pin) -> String {
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let mut request = request(args)?;
     let cluster = Cluster::parse(&args.cluster)?;
+    request.premises = premises(args)?;
     let overrides = Overrides::parse(args.state.as_deref(), args.batch.as_deref(), args.loss.as_deref())?;
     if let Some(path) = &args.output {
         runtime::checkpoint::check_writable(path)?;

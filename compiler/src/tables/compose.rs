@@ -107,66 +107,83 @@ pub fn memory<'c>(layers: impl Iterator<Item = &'c LayerCost> + Clone, everywher
 /// # Errors
 /// Says whether layers or memory are missing.
 pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit> {
-    let layers: Vec<&LayerCost> = what.depth.iter().map(|&l| &entry.layers[l as usize]).collect();
-    let (n, stages) = (layers.len(), what.stages as usize);
-    if n < stages {
+    let depth = Depth::new(entry, what);
+    let stages = what.stages as usize;
+    if depth.layers.len() < stages {
         return Err(Unfit::TooFewLayers);
     }
-    let flight = |s: usize| in_flight(what.schedule, StageId(s as u32), what.stages, what.microbatches);
-    // Copies of parameters whose home is in another stage: (bytes, seconds to send).
-    let place = |l: u32| what.depth.iter().position(|&d| d == l).unwrap_or(0);
-    let shared: Vec<(usize, usize, f64, f64)> = entry.shared.iter().map(|x| (place(x.home), place(x.reader), x.bytes, x.send)).collect();
-    let copies = |a: usize, b: usize| {
-        let here = shared.iter().filter(|(home, reader, ..)| (a..b).contains(reader) && !(a..b).contains(home));
-        here.fold((0.0, 0.0), |sum, x| (sum.0 + x.2, sum.1 + x.3))
+    let cuts = cut(&depth.layers, stages, &|s, a, b| depth.need(s, a, b).total() <= what.limit.0 as f64);
+    let Some(cuts) = cuts else {
+        let by_time = cut(&depth.layers, stages, &|_, _, _| true).ok_or(Unfit::TooFewLayers)?;
+        let memory = by_time.iter().enumerate().map(|(s, &(a, b))| depth.need(s, a, b)).collect();
+        return Err(Unfit::Memory(by_time.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), memory));
     };
-    let need = |s: usize, a: usize, b: usize| {
-        let mut m = memory(layers[a..b].iter().copied(), &entry.everywhere, flight(s), what.microbatches);
-        let bytes = copies(a, b).0;
+    Ok(depth.price(&cuts))
+}
+
+/// The model's layers with their costs, asked about ranges of them.
+struct Depth<'a> {
+    entry: &'a Entry,
+    what: &'a Composition<'a>,
+    layers: Vec<&'a LayerCost>,
+    /// Copies of parameters whose home is in another stage: home, reader, bytes, seconds to send.
+    shared: Vec<(usize, usize, f64, f64)>,
+}
+
+impl<'a> Depth<'a> {
+    fn new(entry: &'a Entry, what: &'a Composition<'a>) -> Depth<'a> {
+        let place = |l: u32| what.depth.iter().position(|&d| d == l).unwrap_or(0);
+        let shared = entry.shared.iter().map(|x| (place(x.home), place(x.reader), x.bytes, x.send)).collect();
+        Depth { entry, what, layers: what.depth.iter().map(|&l| &entry.layers[l as usize]).collect(), shared }
+    }
+
+    /// Bytes of the copies that a stage of layers `a..b` keeps, and seconds to send them.
+    fn copies(&self, a: usize, b: usize) -> (f64, f64) {
+        let here = self.shared.iter().filter(|(home, reader, ..)| (a..b).contains(reader) && !(a..b).contains(home));
+        here.fold((0.0, 0.0), |sum, x| (sum.0 + x.2, sum.1 + x.3))
+    }
+
+    /// Bytes of stage `s` with layers `a..b`.
+    fn need(&self, s: usize, a: usize, b: usize) -> StageMemory {
+        let what = self.what;
+        let flight = in_flight(what.schedule, StageId(s as u32), what.stages, what.microbatches);
+        let mut m = memory(self.layers[a..b].iter().copied(), &self.entry.everywhere, flight, what.microbatches);
+        let bytes = self.copies(a, b).0;
         m.resident += bytes;
         m.gradients += bytes;
         m
-    };
-    let cuts = cut(&layers, stages, &|s, a, b| need(s, a, b).total() <= what.limit.0 as f64);
-    let Some(cuts) = cuts else {
-        let by_time = cut(&layers, stages, &|_, _, _| true).ok_or(Unfit::TooFewLayers)?;
-        let memory = by_time.iter().enumerate().map(|(s, &(a, b))| need(s, a, b)).collect();
-        return Err(Unfit::Memory(by_time.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), memory));
-    };
-    Ok(priced(entry, what, &cuts))
-}
+    }
 
-/// Times, bytes and step of stages that are given.
-fn priced(entry: &Entry, what: &Composition<'_>, cuts: &[(usize, usize)]) -> Composed {
-    let layers: Vec<&LayerCost> = what.depth.iter().map(|&l| &entry.layers[l as usize]).collect();
-    let stages = cuts.len();
-    let flight = |s: usize| in_flight(what.schedule, StageId(s as u32), what.stages, what.microbatches);
-    let need = |s: usize, a: usize, b: usize| memory(layers[a..b].iter().copied(), &entry.everywhere, flight(s), what.microbatches);
-    let memory: Vec<StageMemory> = cuts.iter().enumerate().map(|(s, &(a, b))| need(s, a, b)).collect();
-    let times: Vec<StageTimes> = cuts
-        .iter()
-        .map(|&(a, b)| {
-            let sum = |f: &dyn Fn(&LayerCost) -> f64| Seconds(layers[a..b].iter().map(|l| f(l)).sum::<f64>() + f(&entry.everywhere));
-            let send = Seconds(copies(a, b).1);
-            StageTimes { before: sum(&|l| l.before) + send, forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) + send }
-        })
-        .collect();
-    let list: Vec<Stage> = times
-        .iter()
-        .zip(cuts)
-        .enumerate()
-        .map(|(s, (&times, &(a, b)))| Stage {
-            times,
-            devices: entry.mesh.devices(),
-            send_forward: Seconds(if s + 1 < stages { layers[b - 1].crossing.0 } else { 0.0 }),
-            send_backward: Seconds(if s > 0 { layers[a - 1].crossing.1 } else { 0.0 }),
-        })
-        .collect();
-    let pipeline = Pipeline { kind: what.schedule, microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup };
-    let step = if what.solo_speedup > 1.0 { simulate(&pipeline).step } else { longest_path(&pipeline) };
-    let busy: f64 = times.iter().map(|t| t.before.0 + t.after.0 + f64::from(what.microbatches) * (t.forward.0 + t.backward.0)).sum();
-    let bubble = (1.0 - busy / (step.0 * f64::from(what.stages)).max(f64::MIN_POSITIVE)).max(0.0);
-    Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble }
+    /// Times, bytes and step of stages that are given.
+    fn price(&self, cuts: &[(usize, usize)]) -> Composed {
+        let Depth { entry, what, layers, .. } = self;
+        let stages = cuts.len();
+        let memory: Vec<StageMemory> = cuts.iter().enumerate().map(|(s, &(a, b))| self.need(s, a, b)).collect();
+        let times: Vec<StageTimes> = cuts
+            .iter()
+            .map(|&(a, b)| {
+                let sum = |f: &dyn Fn(&LayerCost) -> f64| Seconds(layers[a..b].iter().map(|l| f(l)).sum::<f64>() + f(&entry.everywhere));
+                let send = Seconds(self.copies(a, b).1);
+                StageTimes { before: sum(&|l| l.before) + send, forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) + send }
+            })
+            .collect();
+        let list: Vec<Stage> = times
+            .iter()
+            .zip(cuts)
+            .enumerate()
+            .map(|(s, (&times, &(a, b)))| Stage {
+                times,
+                devices: entry.mesh.devices(),
+                send_forward: Seconds(if s + 1 < stages { layers[b - 1].crossing.0 } else { 0.0 }),
+                send_backward: Seconds(if s > 0 { layers[a - 1].crossing.1 } else { 0.0 }),
+            })
+            .collect();
+        let pipeline = Pipeline { kind: what.schedule, microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup };
+        let step = if what.solo_speedup > 1.0 { simulate(&pipeline).step } else { longest_path(&pipeline) };
+        let busy: f64 = times.iter().map(|t| t.before.0 + t.after.0 + f64::from(what.microbatches) * (t.forward.0 + t.backward.0)).sum();
+        let bubble = (1.0 - busy / (step.0 * f64::from(what.stages)).max(f64::MIN_POSITIVE)).max(0.0);
+        Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble }
+    }
 }
 
 /// For every stage, where else its first layer could be while the other cuts stay, with the step that results.
@@ -176,20 +193,20 @@ pub fn moves(entry: &Entry, what: &Composition<'_>, composed: &Composed) -> Vec<
         let micro = |t: &StageTimes| t.forward.0 + t.backward.0;
         Seconds(micro(&c.times[s - 1]).max(micro(&c.times[s])))
     };
-    let layer = |l: usize| &entry.layers[what.depth[l] as usize];
+    let depth = Depth::new(entry, what);
     (0..cuts.len())
         .map(|s| {
             cuts::around(&cuts, s)
                 .map(|moved| {
                     let at = moved[s].0;
-                    let c = priced(entry, what, &moved);
+                    let c = depth.price(&moved);
                     let bytes = Bytes(c.memory[s - 1].total().max(c.memory[s].total()) as u64);
                     let verdict = match () {
                         () if at == cuts[s].0 => "taken".into(),
                         () if bytes > what.limit => format!("needs {bytes}, and a device has {}", what.limit),
                         () => cuts::verdict(c.step, composed.step),
                     };
-                    let crossing = layer(at - 1).crossing;
+                    let crossing = depth.layers[at - 1].crossing;
                     CutAlternative {
                         layer: at as u32,
                         step: c.step,
