@@ -22,7 +22,7 @@ fn all_choices(bench: &Bench, group: &Group, size: u32) -> Vec<AxisChoice> {
     let cuts = (0..group.factors.len() as u32).filter(|&f| group.factors[f as usize].size >= u64::from(size)).map(Choice::Cut);
     let mut all: Vec<Choice> = std::iter::once(Choice::Whole).chain(cuts).collect();
     for reducer in [Reducer::Add, Reducer::Mul, Reducer::Max, Reducer::Min, Reducer::And, Reducer::Or, Reducer::Xor] {
-        for set in 1u32..1 << group.reads.len().min(4) {
+        for set in 1u32..1 << group.reads.len().min(6) {
             let reads: Vec<u32> = (0..group.reads.len() as u32).filter(|r| set >> r & 1 == 1).collect();
             let types = reads.iter().map(|&r| graph.ty(group.reads[r as usize].value).dtype);
             // What a value of a type can be partial by.

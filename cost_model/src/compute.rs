@@ -144,7 +144,7 @@ pub(crate) fn copy(device: &DeviceKind, bytes: Bytes) -> Seconds {
 }
 
 /// Traffic up to the cache's size was just produced or will be read again soon; what is beyond goes to memory.
-fn memory(device: &DeviceKind, bytes: Bytes) -> Seconds {
+pub(crate) fn memory(device: &DeviceKind, bytes: Bytes) -> Seconds {
     let cached = bytes.min(device.cache);
     device.cache_bandwidth.time(cached) + device.memory_bandwidth.scaled(device.memory_efficiency).time(bytes - cached)
 }

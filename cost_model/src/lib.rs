@@ -4,6 +4,7 @@
 //! [`Group`] and [`Route`] place a collective or a transfer on it, and the trait [`CostModel`] gives durations; [`AnalyticModel`] is the default.
 //! Invariant: prices are pure functions of their arguments, made of `+ - * / min max` alone, so that they are the same bits on every machine.
 
+mod attention;
 mod cluster;
 mod collective;
 mod compute;
@@ -13,6 +14,7 @@ mod model;
 mod presets;
 mod topology;
 
+pub use attention::AttentionWork;
 pub use cluster::{Cluster, Link, Network};
 pub use collective::{Algorithm, CollectiveCall, CollectiveCost};
 pub use compute::{KernelWork, LibraryOp, LibraryWork, MatMulShape};

@@ -1,5 +1,6 @@
 //! The seam between planner and prices: a trait, and the model of formulas that is its default.
 
+use crate::attention::{self, AttentionWork};
 use crate::cluster::Cluster;
 use crate::collective::{self, CollectiveCall, CollectiveCost};
 use crate::compute::{self, KernelWork, LibraryWork, MatMulShape};
@@ -18,6 +19,8 @@ pub trait CostModel: Send + Sync {
     fn kernel(&self, work: &KernelWork) -> Seconds;
     /// A library op on one device.
     fn library(&self, work: &LibraryWork) -> Seconds;
+    /// An attention, or its derivative, on one device.
+    fn attention(&self, work: &AttentionWork) -> Seconds;
     /// A copy of `bytes` inside one device's memory.
     fn copy(&self, bytes: Bytes) -> Seconds;
     /// A collective of a group; all equal groups of the mesh run it at the same time.
@@ -51,6 +54,9 @@ impl CostModel for AnalyticModel {
     }
     fn library(&self, work: &LibraryWork) -> Seconds {
         compute::library(&self.cluster.device, work)
+    }
+    fn attention(&self, work: &AttentionWork) -> Seconds {
+        attention::attention(&self.cluster.device, work)
     }
     fn copy(&self, bytes: Bytes) -> Seconds {
         compute::copy(&self.cluster.device, bytes)

@@ -89,6 +89,8 @@ pub fn result_types(kind: &OpKind, operands: &[&TensorType], regions: &[Graph]) 
         OpKind::SelectAndScatter { window } => one(select_and_scatter(operands, window, regions)?),
         OpKind::Dot(dims) => dot_shape(dims, operands[0], operands[1]).map(|_| None),
         OpKind::Convolution(dims) => convolution_shape(dims, operands[0], operands[1]).map(|_| None),
+        OpKind::Attention(a) => a.results(operands).map(Some),
+        OpKind::AttentionGrad { attention, bias } => attention.gradient_results(operands, *bias).map(Some),
         OpKind::Gather(dims) => one(TensorType::new(operands[0].dtype, gather_shape(dims, operands[0], operands[1])?)),
         OpKind::Scatter { dims, reducer } => scatter(operands, dims, *reducer, regions).map(Some),
         OpKind::TopK { k } => {

@@ -4,6 +4,7 @@
 //! `compiler` turns a [`graph::Graph`] into a [`plan::Plan`]; `runtime` executes it; `viz` shows it.
 
 pub mod arguments;
+pub mod attention;
 pub mod diagnostic;
 pub mod dtype;
 pub mod float8;
@@ -22,6 +23,7 @@ pub mod text;
 pub mod units;
 pub mod verify;
 
+pub use attention::{Attention, AttentionDim};
 pub use diagnostic::{Diagnostic, Diagnostics, Result};
 pub use dtype::{DType, TensorType};
 pub use graph::{Graph, Loc, Module};

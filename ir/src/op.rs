@@ -3,6 +3,7 @@
 //! One enum, no `_` arm where it is matched by a pass: the compiler then lists every place that a new operation must touch.
 //! Operand and result counts are given by [`OpKind::arity`]; types are checked by `verify`.
 
+use crate::attention::Attention;
 use crate::dtype::DType;
 use crate::entity_id;
 use crate::literal::Literal;
@@ -393,6 +394,15 @@ pub enum OpKind {
     Dot(DotDims),
     /// A convolution.
     Convolution(Box<ConvDims>),
+    /// `attention(q, k, v [, bias] [, offset])`: the result and the logarithm of each row's sum of exponentials.
+    Attention(Box<Attention>),
+    /// `attention_grad(q, k, v, o, lse, do [, bias] [, offset])`: gradients of the queries, keys and values, and of the bias if asked for.
+    AttentionGrad {
+        /// The attention it is the derivative of.
+        attention: Box<Attention>,
+        /// Whether the bias's gradient is a result.
+        bias: bool,
+    },
     /// `gather(operand, start_indices)`; starts are clamped.
     Gather(GatherDims),
     /// `scatter(operand_0, …, indices, update_0, …)`; windows out of bounds are dropped.
@@ -530,6 +540,8 @@ impl OpKind {
             OpKind::Binary(_) | OpKind::Compare { .. } | OpKind::Pad { .. } | OpKind::Dot(_) | OpKind::Convolution(_) | OpKind::Gather(_) => {
                 (Exactly(2), Exactly(1), Exactly(0))
             }
+            OpKind::Attention(a) => (Exactly(a.operands()), Exactly(2), Exactly(0)),
+            OpKind::AttentionGrad { attention, bias } => (Exactly(attention.gradient_operands()), Exactly(3 + usize::from(*bias)), Exactly(0)),
             OpKind::Select | OpKind::Clamp => (Exactly(3), Exactly(1), Exactly(0)),
             OpKind::Concatenate { .. } | OpKind::DynamicSlice { .. } => (AtLeast(1), Exactly(1), Exactly(0)),
             OpKind::DynamicUpdateSlice => (AtLeast(2), Exactly(1), Exactly(0)),

@@ -33,6 +33,8 @@ pub(crate) fn op(kind: &OpKind) -> String {
         OpKind::SelectAndScatter { .. } => "select_and_scatter".into(),
         OpKind::Dot(_) => "dot_general".into(),
         OpKind::Convolution(_) => "convolution".into(),
+        OpKind::Attention(_) => "attention".into(),
+        OpKind::AttentionGrad { .. } => "attention_grad".into(),
         OpKind::Gather(_) => "gather".into(),
         OpKind::Scatter { reducer, .. } => with("scatter", *reducer),
         OpKind::TopK { .. } => "top_k".into(),

@@ -8,9 +8,9 @@ use ir::op::Reducer;
 pub(super) struct Factor {
     /// For every operand its dimension of the factor.
     pub(super) operands: Vec<Option<usize>>,
-    /// For every result its dimension of the factor; all or none have one.
+    /// For every result its dimension of the factor.
     pub(super) results: Vec<Option<usize>>,
-    /// How results of blocks are combined, when results lack the factor.
+    /// How those results of blocks are combined that lack the factor; there is one if any does.
     pub(super) reduction: Option<Reducer>,
 }
 
@@ -19,6 +19,6 @@ pub(super) fn factor(rule: &Rule, operand: usize, dim: usize) -> Option<Factor> 
     let factor = rule.operands.get(operand)?.get(dim).copied().flatten()?;
     let place = |dims: &Dims| dims.iter().position(|&f| f == Some(factor));
     let results: Vec<Option<usize>> = rule.results.iter().map(place).collect();
-    let reduction = if results.iter().all(Option::is_none) { Some(rule.factors.get(factor as usize)?.reduction?) } else { None };
-    (reduction.is_some() || results.iter().all(Option::is_some)).then(|| Factor { operands: rule.operands.iter().map(place).collect(), results, reduction })
+    let reduction = if results.iter().all(Option::is_some) { None } else { Some(rule.factors.get(factor as usize)?.reduction?) };
+    Some(Factor { operands: rule.operands.iter().map(place).collect(), results, reduction })
 }

@@ -152,8 +152,8 @@ impl Pass<'_, '_> {
         let whole = op.operands.iter().all(|&v| self.class(v) == Class::Whole);
         let class_of = |i: usize| match &cut {
             Some(f) => match (f.reduction, f.results[i]) {
-                (None, dim) => Class::Cut(dim),
-                (Some(reducer), _) => Class::Partial(reducer),
+                (Some(reducer), None) => Class::Partial(reducer),
+                (_, dim) => Class::Cut(dim),
             },
             None => Class::Whole,
         };

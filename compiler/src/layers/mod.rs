@@ -252,6 +252,10 @@ impl Facts<'_> {
                 let k: u64 = d.lhs_contract.iter().map(|&c| graph.ty(op.operands[0]).shape[c]).product();
                 out as f64 * k as f64
             }
+            OpKind::Attention(a) | OpKind::AttentionGrad { attention: a, .. } => {
+                let types: Vec<&ir::TensorType> = op.operands.iter().map(|&v| graph.ty(v)).collect();
+                out as f64 * 2.0 * a.extent(&types, ir::AttentionDim::Key).unwrap_or(1) as f64
+            }
             OpKind::Convolution(_) => out as f64 * graph.ty(op.operands[1]).elements() as f64 / graph.ty(op.results[0]).shape.last().map_or(1.0, |&n| n as f64),
             _ => out as f64,
         }

@@ -1,9 +1,10 @@
 //! Prices of instructions, asked of the cost model.
 
+use crate::shard::strategy::attention_work;
 use cost_model::{CollectiveCall, CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
 use ir::op::OpKind;
 use ir::program::InstructionKind;
-use ir::{Bytes, DType, Flops, Mesh, Seconds};
+use ir::{Bytes, DType, Flops, Mesh, Seconds, TensorType};
 
 /// Asks a cost model about the instructions of one stage.
 pub(super) struct InstructionCost<'a> {
@@ -24,8 +25,13 @@ impl InstructionCost<'_> {
             InstructionKind::MatMul(m) => {
                 self.model.matmul(&MatMulShape { batch: m.batch.iter().map(|b| b.size).product(), m: m.m, n: m.n, k: m.k, dtype: m.dtype })
             }
-            InstructionKind::Library { op, .. } => {
+            InstructionKind::Library { op, operands, .. } => {
+                let shapes = |operands: &[TensorType]| [0, 1, 2].map(|i| operands[i].shape.clone());
                 let op = match op {
+                    OpKind::Attention(a) => return self.model.attention(&attention_work(a, &shapes(operands), false, operands[0].dtype, bytes)),
+                    OpKind::AttentionGrad { attention: a, .. } => {
+                        return self.model.attention(&attention_work(a, &shapes(operands), true, operands[0].dtype, bytes));
+                    }
                     OpKind::Gather(_) | OpKind::DynamicSlice { .. } => LibraryOp::Gather,
                     OpKind::Scatter { .. } => LibraryOp::Scatter,
                     _ => LibraryOp::Other,

@@ -569,6 +569,8 @@ fn supported(kind: &OpKind) -> bool {
         | OpKind::DynamicSlice { .. }
         | OpKind::DynamicUpdateSlice
         | OpKind::Convolution(_)
+        | OpKind::Attention(_)
+        | OpKind::AttentionGrad { .. }
         | OpKind::Gather(_)
         | OpKind::TopK { .. } => true,
         OpKind::Scatter { reducer, .. } | OpKind::ReduceWindow { reducer, .. } => *reducer != Reducer::General,

@@ -17,7 +17,7 @@ use ir::{AxisId, DType, OpId, ValueId};
 pub struct Factor {
     /// Extent.
     pub size: u64,
-    /// The reducer when results lack it because they are folded over it.
+    /// The reducer by which results that lack it are folded over it.
     pub reduction: Option<Reducer>,
 }
 
@@ -132,6 +132,8 @@ pub fn rule(graph: &Graph, id: OpId) -> Rule {
         OpKind::SelectAndScatter { window } => s::windowed(graph, id, window),
         OpKind::Dot(dims) => s::dot(graph, id, dims).linear(SUM, &[0]).linear(SUM, &[1]),
         OpKind::Convolution(dims) => s::convolution(graph, id, dims).linear(SUM, &[0]).linear(SUM, &[1]),
+        OpKind::Attention(a) => s::attention(graph, id, &a.operand_dims(), &[a.o.clone(), a.lse()]),
+        OpKind::AttentionGrad { attention: a, bias } => s::attention(graph, id, &a.gradient_operand_dims(), &a.gradient_dims(*bias)).linear(SUM, &[5]),
         OpKind::Gather(dims) => s::gather(graph, id, dims).linear(None, &[0]),
         OpKind::Scatter { dims, reducer } => s::scatter(graph, id, dims, *reducer),
         OpKind::TopK { .. } => s::all_but(graph, id, graph.ty(op.operands[0]).rank().saturating_sub(1)),

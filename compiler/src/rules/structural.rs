@@ -3,7 +3,7 @@
 use super::{Dims, Linear, Rule, is_zero, opaque};
 use ir::graph::Graph;
 use ir::op::{ConvDims, DotDims, GatherDims, Reducer, ScatterDims, Window};
-use ir::{OpId, ValueId};
+use ir::{AttentionDim, OpId, ValueId};
 
 fn shape(graph: &Graph, v: ValueId) -> &[u64] {
     &graph.ty(v).shape
@@ -176,6 +176,24 @@ pub(super) fn convolution(graph: &Graph, id: OpId, dims: &ConvDims) -> Rule {
     (lhs[dims.input_feature], rhs[dims.kernel_input]) = (summed, summed);
     rule.operands = vec![lhs, rhs];
     rule.results = vec![result];
+    rule
+}
+
+/// Batch dimensions and queries; keys and the contracted size are whole, and so is the value's, which a row's statistics lack. What a result of the
+/// derivative lacks, it is summed over.
+pub(super) fn attention(graph: &Graph, id: OpId, operands: &[Vec<AttentionDim>], results: &[Vec<AttentionDim>]) -> Rule {
+    let op = &graph.ops[id];
+    let mut rule = Rule::default();
+    let mut known: Vec<(AttentionDim, Option<u32>)> = vec![];
+    for (&d, &n) in operands[0].iter().zip(shape(graph, op.operands[0])) {
+        if d.is_batch() || d == AttentionDim::Query {
+            let lacking = results.iter().any(|r| !r.contains(&d));
+            known.push((d, rule.factor(n, lacking.then_some(Reducer::Add))));
+        }
+    }
+    let factors = |dims: &Vec<AttentionDim>| -> Dims { dims.iter().map(|d| known.iter().find(|k| k.0 == *d).and_then(|k| k.1)).collect() };
+    rule.operands = operands.iter().map(factors).collect();
+    rule.results = results.iter().map(factors).collect();
     rule
 }
 

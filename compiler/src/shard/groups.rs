@@ -426,7 +426,10 @@ impl Group {
         }
         all.extend((0..self.factors.len() as u32).filter(|&f| self.factors[f as usize].size >= u64::from(size)).map(Choice::Cut));
         let floats: Vec<u32> = (0..self.reads.len() as u32).filter(|&r| graph.ty(self.reads[r as usize].value).dtype.is_float()).collect();
-        let product = self.ops.iter().any(|&o| matches!(graph.ops[o].kind, OpKind::Dot(_) | OpKind::Convolution(_)));
+        let product = self
+            .ops
+            .iter()
+            .any(|&o| matches!(graph.ops[o].kind, OpKind::Dot(_) | OpKind::Convolution(_) | OpKind::Attention(_) | OpKind::AttentionGrad { .. }));
         if !product && self.output.is_none() {
             for &r in &floats {
                 all.push(Choice::Partial(Reducer::Add, vec![r]));
@@ -472,19 +475,23 @@ impl Group {
                     Some(reducer)
                 }
             };
+            // Results that have a folded factor themselves are cut along it: the gradients of an attention's queries.
+            let mut kept: Option<u32> = None;
             if let Choice::Cut(f) = &choice {
-                for (own, group) in rule.factors.iter().zip(&member.factors) {
+                for ((n, own), group) in (0..).zip(&rule.factors).zip(&member.factors) {
                     if let (Some(reducer), true) = (own.reduction, *group == Some(*f)) {
                         if folded.is_some_and(|r| r != reducer) {
                             return None;
                         }
+                        kept = if folded.is_none() { Some(n) } else { None };
                         folded = Some(reducer);
                     }
                 }
             }
             let mut of_member = Vec::with_capacity(o.results.len());
-            for dims in &member.result_dims {
+            for (dims, own) in member.result_dims.iter().zip(&rule.results) {
                 of_member.push(match folded {
+                    Some(_) if kept.is_some() && own.contains(&kept) => Status::Cut,
                     Some(_) if cut(dims) => return None,
                     Some(r) => Status::Partial(r),
                     None if cut(dims) => Status::Cut,

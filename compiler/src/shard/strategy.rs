@@ -4,9 +4,9 @@ use super::groups::{AxisChoice, Choice, Group, Groups, Status};
 use super::reshard::is_valid;
 use crate::rules::Dims;
 use crate::step::StepGraph;
-use cost_model::{CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
+use cost_model::{AttentionWork, CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
 use ir::op::OpKind;
-use ir::{Bytes, DType, Flops, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
+use ir::{Attention, AttentionDim, Bytes, DType, Flops, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
 
 /// One way to shard a group.
 #[derive(Clone, Debug)]
@@ -118,6 +118,22 @@ fn weight(kind: &OpKind) -> f64 {
     }
 }
 
+/// What an attention is priced by, from the shapes of its queries, keys and values.
+pub(crate) fn attention_work(a: &Attention, [q, k, v]: &[Vec<u64>; 3], backward: bool, dtype: DType, traffic: Bytes) -> AttentionWork {
+    let of = |dims: &[AttentionDim], shape: &[u64], dim: AttentionDim| dims.iter().zip(shape).find(|(d, _)| **d == dim).map_or(1, |(_, n)| *n);
+    AttentionWork {
+        batch: a.q.iter().zip(q).filter(|(d, _)| d.is_batch()).map(|(_, n)| *n).product(),
+        queries: of(&a.q, q, AttentionDim::Query),
+        keys: of(&a.k, k, AttentionDim::Key),
+        depth: of(&a.q, q, AttentionDim::Depth),
+        value: of(&a.v, v, AttentionDim::Value),
+        causal: a.causal,
+        backward,
+        dtype,
+        traffic,
+    }
+}
+
 /// Breaks a tie.
 const EARLY_REDUCTION: Seconds = Seconds(1e-9);
 
@@ -160,6 +176,14 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
                 };
                 let work = KernelWork { read, written, flops: shape.flops(), dtype: shape.dtype };
                 total += cx.model.library(&LibraryWork { op: LibraryOp::Convolution(shape), work });
+            }
+            OpKind::Attention(a) => {
+                let shapes = [extents(0), extents(1), extents(2)];
+                total += cx.model.attention(&attention_work(a, &shapes, false, graph.ty(op.operands[0]).dtype, read + written));
+            }
+            OpKind::AttentionGrad { attention: a, .. } => {
+                let shapes = [extents(0), extents(1), extents(2)];
+                total += cx.model.attention(&attention_work(a, &shapes, true, graph.ty(op.operands[0]).dtype, read + written));
             }
             kind => {
                 let space: u64 = match kind {

@@ -5,7 +5,7 @@
 //! masked with the reduction's neutral element. One rule of this file: a local value is the block that its sharding says, padding at the end.
 
 use super::local::{LocalGraph, LocalInput, Sink, Source};
-use crate::shard::groups::{Choice, Group, Groups, Place};
+use crate::shard::groups::{Choice, Group, Groups, Member, Place};
 use crate::shard::problem::Choices;
 use crate::shard::reshard::{Resharder, Step};
 use crate::shard::strategy::Strategy;
@@ -14,7 +14,7 @@ use cost_model::CostModel;
 use ir::graph::LocInfo;
 use ir::op::{BinaryOp, Direction, OpKind};
 use ir::program::{Phase, StageId};
-use ir::{AxisId, DType, Graph, Literal, Loc, Mesh, Sharding, TensorType, ValueId};
+use ir::{Attention, AttentionDim, AxisId, DType, Graph, Literal, Loc, Mesh, Sharding, TensorType, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -420,6 +420,23 @@ impl Emitter<'_> {
         }
     }
 
+    /// Tells a causal attention where its block of queries lies.
+    fn place_queries(&mut self, g: u32, member: &Member, a: &mut Attention, operands: &mut Vec<ValueId>) {
+        let dim = a.q.iter().position(|d| *d == AttentionDim::Query).expect("invariant: queries have their dimension");
+        let axes = self.axes_of(g, member.operand_dims[0][dim]);
+        if !a.causal || axes.is_empty() {
+            return;
+        }
+        let block = self.graph.ty(operands[0]).shape[dim];
+        let mut first = self.offset(&axes, block, DType::I32);
+        if std::mem::replace(&mut a.offset, true)
+            && let Some(before) = operands.pop()
+        {
+            first = self.emit(OpKind::Binary(BinaryOp::Add), vec![before, first], TensorType::scalar(DType::I32));
+        }
+        operands.push(first);
+    }
+
     /// Emits a member on local shapes.
     fn member(&mut self, g: u32, m: u32) -> Vec<ValueId> {
         let (group, _) = self.group(g);
@@ -479,6 +496,16 @@ impl Emitter<'_> {
                     }
                 }
                 OpKind::Gather(d)
+            }
+            OpKind::Attention(a) => {
+                let mut a = a.clone();
+                self.place_queries(g, &member, &mut a, &mut operands);
+                OpKind::Attention(a)
+            }
+            OpKind::AttentionGrad { attention, bias } => {
+                let mut a = attention.clone();
+                self.place_queries(g, &member, &mut a, &mut operands);
+                OpKind::AttentionGrad { attention: a, bias: *bias }
             }
             kind => kind.clone(),
         };

@@ -3,6 +3,7 @@
 #![allow(unreachable_pub, reason = "a module of a test")]
 
 use crate::sharded::build::Build;
+use ir::attention::{Attention, AttentionDim, Scale};
 use ir::op::{BinaryOp, ConvDims, Direction, DotDims, GatherDims, OpKind, Reducer, ScatterDims, UnaryOp, Window};
 use ir::{DType, Graph, Literal, OpId, TensorType, ValueId};
 
@@ -70,6 +71,7 @@ pub fn cases() -> Vec<Case> {
     blocks(&mut list);
     reductions(&mut list);
     products(&mut list);
+    attention(&mut list);
     indexing(&mut list);
     windows(&mut list);
     ordering(&mut list);
@@ -398,6 +400,42 @@ fn products(list: &mut List) {
     }
 }
 
+fn attention(list: &mut List) {
+    // Subscripts, whether causal, the bias's type; factors cut in both directions, and in the derivative with the bias's gradient.
+    let forms: [(&str, bool, DType); 4] =
+        [("bqhgd,bkhd,bkhe->bqhge", true, F), ("bhqd,bkhd,kbhe->qbhe", false, F), ("hqd,hkd,ke,hqk->hqe", false, F), ("bqhd,bkhd,bkhe,bk->bhqe", true, B)];
+    for (subscripts, causal, t) in forms {
+        let a = Attention { causal, scale: Scale(0.25), ..Attention::from_subscripts(subscripts).expect("subscripts") };
+        let cuts = a.batch().len() + 1;
+        let gradient_of_bias = a.bias.is_some() && t == F;
+        let inputs = |b: &mut Build| -> Vec<ValueId> {
+            let size = |d: &AttentionDim| match d.letter() {
+                'b' => 5,
+                'q' => 7,
+                'k' => 6,
+                'h' => 3,
+                'd' => 2,
+                'e' => 4,
+                _ => 2,
+            };
+            let dims = a.operand_dims();
+            (0..).zip(&dims).map(|(i, dims)| b.input(if i == 3 { t } else { F }, &dims.iter().map(size).collect::<Vec<u64>>())).collect()
+        };
+        list.add(format!("attention {subscripts}"), cuts, 0, |b| {
+            let operands = inputs(b);
+            b.op(OpKind::Attention(Box::new(a.clone())), &operands);
+        });
+        list.add(format!("the derivative of attention {subscripts}"), cuts, 1, |b| {
+            let operands = inputs(b);
+            let made = b.with_regions(OpKind::Attention(Box::new(a.clone())), &operands, vec![]);
+            let shape = b.0.ty(made[0]).shape.clone();
+            let gradient = b.input(F, &shape);
+            let all = [&operands[..3], &made, &[gradient], &operands[3..]].concat();
+            b.op(OpKind::AttentionGrad { attention: Box::new(a.clone()), bias: gradient_of_bias }, &all);
+        });
+    }
+}
+
 fn gather(offset: &[usize], collapsed: &[usize], batching: (&[usize], &[usize]), map: &[usize], vector: usize, sizes: &[u64]) -> GatherDims {
     GatherDims {
         offset_dims: offset.to_vec(),
@@ -518,7 +556,7 @@ fn ordering(list: &mut List) {
 }
 
 /// The names of all ops that have a rule.
-pub const WITH_RULES: [&str; 29] = [
+pub const WITH_RULES: [&str; 31] = [
     "constant",
     "iota",
     "unary",
@@ -543,6 +581,8 @@ pub const WITH_RULES: [&str; 29] = [
     "select_and_scatter",
     "dot",
     "convolution",
+    "attention",
+    "attention_grad",
     "gather",
     "scatter",
     "top_k",
@@ -578,6 +618,8 @@ pub fn has_rule(kind: &OpKind) -> Option<&'static str> {
         OpKind::SelectAndScatter { .. } => "select_and_scatter",
         OpKind::Dot(_) => "dot",
         OpKind::Convolution(_) => "convolution",
+        OpKind::Attention(_) => "attention",
+        OpKind::AttentionGrad { .. } => "attention_grad",
         OpKind::Gather(_) => "gather",
         OpKind::Scatter { .. } => "scatter",
         OpKind::TopK { .. } => "top_k",

@@ -3,7 +3,7 @@
 //! The one place where the interpreter matches on the kind of op, without a `_` arm.
 
 use super::tensor::{Buffer, Class, Tensor, settle};
-use super::{Machine, dot, elementwise, failure, indexing, movement, random, reduction, sorting};
+use super::{Machine, attention, dot, elementwise, failure, indexing, movement, random, reduction, sorting};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::TensorType;
 use crate::graph::{Graph, Op};
@@ -98,6 +98,8 @@ impl Machine<'_> {
                 let class = self.class(&ty);
                 dot::convolution(x, kernel, dims, ty, class)
             }
+            OpKind::Attention(a) => return Ok(attention::forward(a, &operands, types, self.precision)),
+            OpKind::AttentionGrad { attention, bias: _ } => return Ok(attention::backward(attention, &operands, types, self.precision)),
             OpKind::Gather(dims) => indexing::gather(&operands[0], &operands[1], dims, ty()?),
             OpKind::Scatter { dims, reducer } => return self.scatter(graph, op, operands, dims, *reducer),
             OpKind::TopK { k } => {

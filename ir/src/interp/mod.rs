@@ -5,6 +5,7 @@
 //! Invariants: a graph that passes `verify` is evaluated or refused with a diagnostic, never with a panic; every result has its declared type;
 //! the bits of a result do not depend on the number of threads. A tensor is freed after its last use, and overwritten there where an op can.
 
+mod attention;
 mod collective;
 mod complex;
 mod dot;

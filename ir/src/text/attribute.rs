@@ -12,8 +12,8 @@ pub(super) enum Attr<'a> {
     Unit,
     Bool(bool),
     Int(i128),
-    /// A float; no attribute of a supported op is one.
-    Float,
+    /// A float.
+    Float(f64),
     Str(String),
     /// `@name`.
     Symbol(String),
@@ -148,7 +148,7 @@ impl<'a> Parser<'a> {
         self.eat(b'+');
         let t = self.next();
         let value = match t.tok {
-            Tok::Float => Some(Attr::Float),
+            Tok::Float => t.text.parse::<f64>().ok().map(|x| Attr::Float(if negative { -x } else { x })),
             Tok::Int => dense::integer(t.text).map(|i| Attr::Int(if negative { -i } else { i })),
             _ => None,
         };

@@ -5,6 +5,7 @@ use super::build::recognise;
 use super::names;
 use super::ops::RawOp;
 use super::parser::{Parser, Step};
+use crate::attention::{Attention, Scale};
 use crate::dtype::TensorType;
 use crate::graph::Graph;
 use crate::literal::{self, Literal};
@@ -175,6 +176,8 @@ impl<'a> Parser<'a> {
                 let k = self.naturals(raw, &["k"])?.first().copied().unwrap_or(0);
                 OpKind::TopK { k }
             }
+            "shardwright.attention" => OpKind::Attention(Box::new(self.attention(raw)?)),
+            "shardwright.attention_grad" => OpKind::AttentionGrad { attention: Box::new(self.attention(raw)?), bias: self.flag(raw, "bias_grad")? },
             name if name.starts_with("shardwright.") => self.partition_op(raw)?,
             name => return Err(self.report.unknown("E0102", name, raw.at, || (format!("the operation `{name}` is not supported"), None))),
         };
@@ -413,6 +416,21 @@ impl<'a> Parser<'a> {
             Some(r) if operands.len() == 2 => Ok(r),
             _ => Err(self.attribute_error(raw, &format!("it cannot apply `{}`", applied.word().unwrap_or_default()))),
         }
+    }
+
+    /// What attention and its derivative have in common.
+    fn attention(&mut self, raw: &mut RawOp<'a>) -> Step<Attention> {
+        let dims = match raw.take(&["dims"]) {
+            Some(Attr::Str(s)) => Attention::from_subscripts(&s),
+            _ => None,
+        };
+        let Some(dims) = dims else { return Err(self.attribute_error(raw, "its dims are not of the form \"bqhd,bkhd,bkhe->bqhe\"")) };
+        let scale = match raw.take(&["scale"]) {
+            None => Scale(1.0),
+            Some(Attr::Float(x)) => Scale(x),
+            Some(_) => return Err(self.attribute_error(raw, "its scale is not a float")),
+        };
+        Ok(Attention { scale, causal: self.flag(raw, "causal")?, offset: self.flag(raw, "offset")?, ..dims })
     }
 
     /// The ops that partitioning adds, in the form the printer gives them.

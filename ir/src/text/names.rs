@@ -153,6 +153,8 @@ const OTHER: &[&str] = &[
     "sdy.reshard",
     "sdy.propagation_barrier",
     "sdy.sharding_group",
+    "shardwright.attention",
+    "shardwright.attention_grad",
     "shardwright.axis_index",
     "shardwright.all_reduce",
     "shardwright.all_gather",

@@ -7,6 +7,7 @@
 use super::lexer::escape;
 use super::names;
 use super::print_literal::literal;
+use crate::attention::Attention;
 use crate::dtype::TensorType;
 use crate::graph::{Graph, Module, Op};
 use crate::id::SecondaryMap;
@@ -276,6 +277,10 @@ impl Printer {
                     d.feature_groups
                 )
             }
+            OpKind::Attention(a) => format!("\"shardwright.attention\"({operands}) <{{{}}}> : {types}", attention(a)),
+            OpKind::AttentionGrad { attention: a, bias } => {
+                format!("\"shardwright.attention_grad\"({operands}) <{{{}, bias_grad = {bias}}}> : {types}", attention(a))
+            }
             OpKind::Gather(d) => {
                 let numbers = dimension_numbers(&[
                     ("offset_dims", &d.offset_dims),
@@ -527,4 +532,13 @@ fn window_properties(w: &Window) -> String {
         format!("dense<{}> : tensor<{rank}x2xi64>", bracketed(w.pad.iter().map(|(l, h)| format!("[{l}, {h}]"))))
     };
     format!("padding = {padding}, window_dimensions = {}, window_strides = {}", array(&w.size), array(&w.stride))
+}
+
+/// The attributes that attention and its derivative have in common.
+fn attention(a: &Attention) -> String {
+    let flag = |on: bool, name: &str| if on { format!(", {name} = true") } else { String::new() };
+    // A float has a point in this text.
+    let scale = format!("{:?}", a.scale.0);
+    let scale = if scale.contains('.') { scale } else { scale.replace('e', ".0e") };
+    format!("dims = \"{}\", scale = {scale} : f64{}{}", a.subscripts(), flag(a.causal, "causal"), flag(a.offset, "offset"))
 }

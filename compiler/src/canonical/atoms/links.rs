@@ -2,9 +2,9 @@
 
 use super::classes::{Classes, gcd};
 use crate::canonical::reshape_groups::reshape_groups;
-use ir::ValueId;
 use ir::graph::{Graph, Op};
 use ir::op::{ConvDims, DotDims, GatherDims, OpKind, ScatterDims, Window};
+use ir::{AttentionDim, ValueId};
 
 /// Links the dimensions of one op.
 pub(super) fn op(graph: &Graph, op: &Op, classes: &mut Classes) {
@@ -124,6 +124,8 @@ pub(super) fn op(graph: &Graph, op: &Op, classes: &mut Classes) {
         }
         OpKind::Dot(dims) => dot(graph, op, dims, classes),
         OpKind::Convolution(dims) => convolution(op, dims, classes),
+        OpKind::Attention(a) => attention(op, &a.operand_dims(), &[a.o.clone(), a.lse()], classes),
+        OpKind::AttentionGrad { attention: a, bias } => attention(op, &a.gradient_operand_dims(), &a.gradient_dims(*bias), classes),
         OpKind::Gather(dims) => gather(graph, op, dims, classes),
         OpKind::Scatter { dims, .. } => scatter(graph, op, dims, classes),
         OpKind::TopK { .. } => {
@@ -215,6 +217,22 @@ fn convolution(op: &Op, dims: &ConvDims, classes: &mut Classes) {
         classes.same((x, dims.input_feature), (kernel, dims.kernel_input));
     }
     classes.same((kernel, dims.kernel_output), (y, dims.output_feature));
+}
+
+/// Dimensions of one name correspond; batch dimensions may be taken in parts.
+fn attention(op: &Op, operands: &[Vec<AttentionDim>], results: &[Vec<AttentionDim>], classes: &mut Classes) {
+    let mut first: Vec<(AttentionDim, (ValueId, usize))> = vec![];
+    for (&v, dims) in op.operands.iter().chain(&op.results).zip(operands.iter().chain(results)) {
+        for (i, &d) in dims.iter().enumerate() {
+            match first.iter().find(|f| f.0 == d) {
+                Some(&(_, other)) => classes.same(other, (v, i)),
+                None => first.push((d, (v, i))),
+            }
+            if !d.is_batch() {
+                classes.pin(v, i);
+            }
+        }
+    }
 }
 
 fn gather(graph: &Graph, op: &Op, dims: &GatherDims, classes: &mut Classes) {

@@ -9,7 +9,8 @@ use crate::canonical::rewrite::Rewriter;
 use ir::graph::{Graph, Op};
 use ir::literal::Literal;
 use ir::op::{BinaryOp, DotDims, GatherDims, OpKind, Reducer, ScatterDims, Window};
-use ir::{DType, OpId, TensorType, ValueId};
+use ir::{Attention, AttentionDim, DType, OpId, TensorType, ValueId};
+use std::collections::BTreeMap;
 use std::ops::Range;
 
 /// The refined graph.
@@ -185,6 +186,14 @@ impl Rebuild<'_, '_> {
                 self.as_kind(id, op, OpKind::Dot(dims));
             }
             OpKind::Convolution(_) => self.same(id, op),
+            OpKind::Attention(a) => {
+                let a = self.attention(op, a);
+                self.as_kind(id, op, OpKind::Attention(a));
+            }
+            OpKind::AttentionGrad { attention, bias } => {
+                let attention = self.attention(op, attention);
+                self.as_kind(id, op, OpKind::AttentionGrad { attention, bias: *bias });
+            }
             OpKind::Gather(dims) => self.gather(id, op, dims),
             OpKind::Scatter { dims, reducer } => self.scatter(id, op, dims, *reducer),
             OpKind::TopK { .. } => self.same(id, op),
@@ -394,6 +403,19 @@ impl Rebuild<'_, '_> {
             }
         }
         expanded
+    }
+
+    /// The attention with a name for every atom.
+    fn attention(&mut self, op: &Op, a: &Attention) -> Box<Attention> {
+        let (mut names, mut next) = (BTreeMap::new(), 0u8);
+        for (i, &d) in a.q.iter().enumerate() {
+            let atoms = self.classes.atoms(op.operands[0], i).len() as u8;
+            let range = if d.is_batch() { (next..next + atoms).map(AttentionDim::Batch).collect() } else { vec![d] };
+            next += if d.is_batch() { atoms } else { 0 };
+            names.insert(d, range);
+        }
+        let renamed = |dims: &[AttentionDim]| dims.iter().flat_map(|d| names.get(d).cloned().unwrap_or_else(|| vec![*d])).collect::<Vec<_>>();
+        Box::new(Attention { q: renamed(&a.q), k: renamed(&a.k), v: renamed(&a.v), bias: a.bias.as_deref().map(renamed), o: renamed(&a.o), ..a.clone() })
     }
 
     fn gather(&mut self, id: OpId, op: &Op, dims: &GatherDims) {
