@@ -2,6 +2,7 @@
 
 mod support;
 
+use ir::attention::{Attention, AttentionDim, Scale};
 use ir::interp::{Precision, Tensor as Reference, run};
 use ir::op::{ConvDims, GatherDims, OpKind, Reducer, ScatterDims, Window};
 use ir::program::{InstructionKind, ScheduleKind};
@@ -297,4 +298,70 @@ fn what_cannot_be_done_is_refused_by_name_when_opening() {
     assert_eq!(refused.0.len(), 2, "all at once");
     assert!(refused.0[0].message.contains("cannot execute sort"), "{refused}");
     assert!(refused.to_string().contains("in %1 (test.mlir:2)"), "{refused}");
+}
+
+/// Subscripts, extents by letter, causal, position of the first query, types of the operands and the bias.
+fn check_attention(subscripts: &str, sizes: &[(char, u64)], causal: bool, first: Option<i32>, t: DType, bias: DType) {
+    let a = Attention { causal, offset: first.is_some(), scale: Scale(0.125), ..Attention::from_subscripts(subscripts).unwrap() };
+    let size = |d: &AttentionDim| sizes.iter().find(|s| s.0 == d.letter()).unwrap().1;
+    let shape = |dims: &[AttentionDim]| dims.iter().map(size).collect::<Vec<u64>>();
+    let mut operands: Vec<TensorType> = a.operand_dims().iter().map(|d| ty(t, &shape(d))).collect();
+    if a.bias.is_some() {
+        operands[3].dtype = bias;
+    }
+    if a.offset {
+        operands.last_mut().unwrap().dtype = DType::I32;
+    }
+    let mut bytes: Vec<Vec<u8>> = (1..).zip(&operands).map(|(i, t)| values(t, i)).collect();
+    if let Some(first) = first {
+        *bytes.last_mut().unwrap() = first.to_le_bytes().to_vec();
+    }
+    let results = a.results(&operands.iter().collect::<Vec<_>>()).unwrap();
+    let tolerance = if t == DType::F32 { 2e-5 } else { 0.02 };
+    let forward = OpKind::Attention(Box::new(a.clone()));
+    check_on(forward.clone(), &operands, &results, &bytes, tolerance);
+
+    // The derivative at what the forward gives.
+    let mut graph = Graph::new("main");
+    let inputs: Vec<_> = operands.iter().map(|t| graph.add_input(t.clone(), "")).collect();
+    let loc = graph.add_loc(ir::graph::LocInfo::default());
+    let id = graph.add_op(forward, inputs, results.clone(), loc, &[]);
+    graph.outputs = graph.ops[id].results.clone();
+    let given: Vec<Reference> = operands.iter().zip(&bytes).map(|(t, b)| Reference::from_bytes(t.clone(), b).unwrap()).collect();
+    let made = run(&Module::default(), &graph, &given, Precision::AsTyped).unwrap();
+    let gradient = [&operands[..3], &results, &results[..1], &operands[3..]].concat();
+    let made: Vec<Vec<u8>> = made.iter().map(Reference::to_bytes).chain([values(&results[0], 9)]).collect();
+    let bytes = [&bytes[..3], &made, &bytes[3..]].concat();
+    let with_bias = a.bias.is_some() && bias == F;
+    let results = a.gradient_results(&gradient.iter().collect::<Vec<_>>(), with_bias).unwrap();
+    check_on(OpKind::AttentionGrad { attention: Box::new(a), bias: with_bias }, &gradient, &results, &bytes, 4.0 * tolerance);
+}
+
+#[test]
+fn attention() {
+    let small = [('b', 2), ('h', 3), ('g', 2), ('q', 7), ('k', 5), ('d', 4), ('e', 6)];
+    check_attention("qd,kd,ke->qe", &small, false, None, F, F);
+    check_attention("bqhgd,bkhd,bkhe->bqhge", &small, true, None, F, F);
+    check_attention("bhqd,kbhd,bhek,hqk->qbhe", &small, true, Some(2), F, F);
+    check_attention("bhqd,kbhd,bhek,hqk->qbhe", &small, true, Some(-3), F, F);
+    check_attention("bhgqd,bkhd,bkhe,bqk->bqhge", &small, false, None, F, DType::I1);
+    check_attention("hgqd,hkd,hke,k->qhge", &small, false, None, F, F);
+    check_attention("bqhgd,bkhd,bkhe,bk->bqhge", &small, true, None, DType::BF16, DType::I1);
+    check_attention("bqhgd,bkhd,bkhe,hqk->bqhge", &small, false, None, DType::F16, DType::F16);
+}
+
+#[test]
+fn attention_over_several_blocks() {
+    let sizes = |q, k| [('b', 2), ('h', 1), ('g', 2), ('q', q), ('k', k), ('d', 8), ('e', 16)];
+    check_attention("bqhgd,bkhd,bkhe->bqhge", &sizes(130, 130), true, None, F, F);
+    check_attention("bqhgd,bkhd,bkhe->bqhge", &sizes(65, 515), false, None, F, F);
+    check_attention("bqhgd,bkhd,bkhe,gqk->bqhge", &sizes(64, 300), true, Some(236), F, F);
+    check_attention("bqhgd,bkhd,bkhe->bqhge", &sizes(70, 300), true, Some(100), DType::BF16, F);
+}
+
+#[test]
+fn attention_of_nothing() {
+    let sizes = [('b', 0), ('q', 3), ('k', 4), ('d', 2), ('e', 2)];
+    check_attention("bqd,bkd,bke->bqe", &sizes, true, None, F, F);
+    check_attention("bqd,bkd,bke->bqe", &[('b', 2), ('q', 3), ('k', 0), ('d', 2), ('e', 2)], false, None, F, F);
 }

@@ -225,7 +225,11 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
 
 /// Whether a stage multiplies matrices at all.
 fn has_product(program: &Program) -> bool {
-    program.phases.iter().flatten().any(|i| matches!(i.kind, InstructionKind::MatMul(_) | InstructionKind::Library { op: ir::OpKind::Convolution(_), .. }))
+    program
+        .phases
+        .iter()
+        .flatten()
+        .any(|i| matches!(i.kind, InstructionKind::MatMul(_) | InstructionKind::Library { op: ir::OpKind::Convolution(_) | ir::OpKind::Attention(_), .. }))
 }
 
 fn idle_stage(program: &Program, cut: (u32, u32)) -> Diagnostic {

@@ -3,12 +3,14 @@
 //! A [`Routine`] is prepared from the op and its local types: loops are planned, memory it needs beside its operands is reserved in the device's
 //! [`Scratch`], and what cannot be done is refused with a reason. Running one only computes.
 
+mod attention;
 mod convolution;
 mod indexing;
 mod moves;
 mod reduction;
 mod sorting;
 
+use attention::Attention;
 use convolution::Convolution;
 use indexing::{Gather, Scatter};
 use ir::op::{OpKind, Reducer};
@@ -45,6 +47,7 @@ pub(super) enum Routine {
     Gather(Box<Gather>),
     Scatter(Box<Scatter>),
     ReduceWindow(Box<ReduceWindow>),
+    Attention(Box<Attention>),
     Convolution(Box<Convolution>),
     TopK(TopK),
 }
@@ -84,6 +87,8 @@ impl Routine {
             OpKind::ReduceWindow { window, reducer } => {
                 Routine::ReduceWindow(Box::new(ReduceWindow::new(window, *reducer, operands, results, &results[0].shape)?))
             }
+            OpKind::Attention(a) => Routine::Attention(Box::new(Attention::forward(a, operands, results, scratch)?)),
+            OpKind::AttentionGrad { attention, bias } => Routine::Attention(Box::new(Attention::backward(attention, *bias, operands, results, scratch)?)),
             OpKind::Convolution(c) => Routine::Convolution(Box::new(Convolution::new(c, operands, &results[0], scratch)?)),
             OpKind::TopK { k } => Routine::TopK(TopK::new(*k, &operands[0], results)?),
             OpKind::Sort { .. } | OpKind::SelectAndScatter { .. } | OpKind::While | OpKind::If | OpKind::Case => {
@@ -104,6 +109,7 @@ impl Routine {
                 Routine::Gather(g) => g.run(parameters),
                 Routine::Scatter(s) => s.run(parameters),
                 Routine::ReduceWindow(r) => r.run(parameters),
+                Routine::Attention(a) => a.run(parameters, scratch),
                 Routine::Convolution(c) => c.run(parameters, scratch),
                 Routine::TopK(t) => t.run(parameters),
             }
