@@ -29,7 +29,7 @@ pub(crate) enum Command {
     Verify(crate::verify::Args),
     /// Write the page that shows a plan.
     View(crate::view::Args),
-    /// Tell why a value or an op is sharded as it is.
+    /// Tell why a value, op, layer or stage is as it is.
     Explain(crate::explain::Args),
 }
 

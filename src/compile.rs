@@ -4,6 +4,7 @@ use crate::diagnostics::Terminal;
 use compiler::batch::state::Overrides;
 use compiler::import;
 use compiler::pipeline::{self, Options, Timings};
+use compiler::stop::Stop;
 use cost_model::Cluster;
 use ir::plan::{Plan, Premises, Request};
 use ir::program::{InstructionKind, ScheduleKind};
@@ -11,6 +12,7 @@ use ir::{Bytes, Diagnostic, Diagnostics, Result};
 use serde_json::json;
 use std::path::PathBuf;
 use std::process::ExitCode;
+use std::time::Duration;
 
 /// Plan a training step for a cluster.
 #[derive(Debug, clap::Args)]
@@ -62,6 +64,12 @@ pub(crate) struct Args {
     /// Plan without making code.
     #[arg(long)]
     no_code: bool,
+    /// End the search after so many seconds with the best plan so far; making code comes after, and is not counted.
+    #[arg(long, value_name = "SECONDS")]
+    time_limit: Option<f64>,
+    /// Print how far the search is even where standard error is no terminal.
+    #[arg(long)]
+    progress: bool,
     /// Print how long each pass took.
     #[arg(long)]
     timings: bool,
@@ -131,6 +139,17 @@ fn request(args: &Args) -> Result<Request> {
     })
 }
 
+/// `--time-limit`.
+fn time_limit(args: &Args) -> Result<Option<Duration>> {
+    let Some(seconds) = args.time_limit else { return Ok(None) };
+    match Duration::try_from_secs_f64(seconds) {
+        Ok(time) if seconds > 0.0 => Ok(Some(time)),
+        _ => Err(Diagnostic::input("E0409", format!("`--time-limit {seconds}`: expected seconds, more than 0"))
+            .with_help("for example `--time-limit 60`")
+            .into()),
+    }
+}
+
 /// What else the plan depends on.
 fn premises(args: &Args) -> Result<Premises> {
     let cluster = if Cluster::is_file(&args.cluster) {
@@ -158,15 +177,22 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         runtime::checkpoint::check_writable(path)?;
     }
     let start = std::time::Instant::now();
+    let line = terminal.progress_line(args.progress);
+    let mut stop = Stop::after(time_limit(args)?).or_when(crate::interrupt::wish());
+    if let Some(line) = &line {
+        stop = stop.watched(line.watch());
+    }
     let imported = import::import(&args.model)?;
     terminal.notes(&imported.notes);
     if args.pin_from_file {
         request.pins.extend(imported.pins.iter().filter(|p| p.function == "main").map(stated_pin));
     }
     let parsed = start.elapsed();
-    let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code, stop: Default::default() };
+    let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code, stop };
     let mut timings = Timings(vec![("import", parsed)]);
-    let plan = pipeline::compile(&imported.module, &options, &mut timings)?;
+    let plan = pipeline::compile(&imported.module, &options, &mut timings);
+    drop(line);
+    let plan = plan?;
     terminal.notes(&plan.notes);
     if let Some(path) = &args.output {
         runtime::checkpoint::write_atomically(path, &plan.to_bytes())?;
@@ -191,6 +217,7 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
             "arena_bytes": plan.programs.iter().map(|p| p.arena.0).collect::<Vec<_>>(),
             "objective": stage.solve.objective.0, "bound": stage.solve.bound.0, "gap": stage.solve.gap, "status": stage.solve.status,
             "kernels": plan.kernels.len(),
+            "stopped": plan.stopped,
             "collectives": collectives,
             "seconds": timings.0.iter().map(|(n, t)| (n.to_string(), t.as_secs_f64())).collect::<std::collections::BTreeMap<_, _>>(),
         }));

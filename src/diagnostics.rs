@@ -5,7 +5,7 @@
 
 use ir::Diagnostic;
 use ir::diagnostic::{Diagnostics, Fault, Severity};
-use std::io::{ErrorKind, Write};
+use std::io::{ErrorKind, IsTerminal, Write};
 use std::process::ExitCode;
 
 const BOLD: &str = "\x1b[1m";
@@ -45,6 +45,11 @@ impl Terminal {
     /// A result as JSON.
     pub(crate) fn object(&self, value: &serde_json::Value) {
         self.line(&value.to_string());
+    }
+    /// A line that tells how far a compilation is: on a terminal unless told to be quiet, else where asked for.
+    pub(crate) fn progress_line(&self, asked: bool) -> Option<crate::progress::Line> {
+        let terminal = std::io::stderr().is_terminal();
+        (asked || terminal && !self.quiet && !self.json).then(|| crate::progress::Line::new(terminal))
     }
     /// A step of work that was done: a word, right-aligned in green as cargo does, and the rest.
     pub(crate) fn progress(&self, word: &str, text: &str) {

@@ -1,16 +1,16 @@
-//! `explain PLAN NAME`: why a value or op is sharded as it is, in the terminal.
+//! `explain PLAN NAME`: why a value, op, layer or stage is as it is, in the terminal.
 
 use crate::diagnostics::Terminal;
 use ir::Result;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Explain a value or an op: its sharding, the candidates and their costs, and what decided.
+/// Explain a value, op, layer or stage: what else was possible, its cost, and what decided.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The plan, as written by `compile`.
     plan: PathBuf,
-    /// A value as the model's text names it (`%212`, `%arg3`, `@f#1/%2`), a result (`result[4]`), or an op (`op12`).
+    /// A value as the model's text names it (`%212`, `%arg3`, `@f#1/%2`), a result (`result[4]`), an op (`op12`), a layer (`layers.3`, `layer 3`) or a stage (`stage 2`).
     #[arg(value_name = "NAME", allow_hyphen_values = true)]
     name: String,
 }

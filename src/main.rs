@@ -6,6 +6,8 @@ mod cli;
 mod compile;
 mod diagnostics;
 mod explain;
+mod interrupt;
+mod progress;
 mod run;
 mod verify;
 mod view;

@@ -2,7 +2,7 @@
 
 use crate::diagnostics::Terminal;
 use ir::plan::Plan;
-use ir::{Bytes, DType, Result};
+use ir::{Bytes, DType, Diagnostic, Result};
 use runtime::checkpoint::{self, Batches};
 use runtime::{Arguments, Options, Session, StepReport};
 use serde_json::{Map, Value, json};
@@ -41,6 +41,22 @@ pub(crate) fn read_plan(path: &Path) -> Result<Plan> {
     Plan::from_bytes(&checkpoint::read_file(path)?)
 }
 
+/// Reads a plan that can be executed.
+///
+/// # Errors
+/// As [`read_plan`], and `E0642` for a plan without programs.
+pub(crate) fn read_executable(path: &Path) -> Result<Plan> {
+    let plan = read_plan(path)?;
+    if plan.is_planned_only() {
+        let mut d = Diagnostic::input("E0642", "this plan was made to be looked at: it has no programs that could run");
+        if let Some(l) = (0..plan.layers.len() as u32).max_by_key(|&l| plan.stands_for(l)).filter(|&l| plan.stands_for(l) > 1) {
+            d = d.with_note(format!("in it, {} stands for {} layers of the model", plan.layers[l as usize].name, plan.stands_for(l)));
+        }
+        return Err(d.with_help("compile the model again without `--no-code`").into());
+    }
+    Ok(plan)
+}
+
 /// Reads the arguments of a plan's step.
 pub(crate) fn read_arguments(plan: &Plan, path: Option<&Path>, terminal: &Terminal) -> Result<Arguments> {
     let Some(path) = path else { return Ok(Arguments::new()) };
@@ -51,7 +67,7 @@ pub(crate) fn read_arguments(plan: &Plan, path: Option<&Path>, terminal: &Termin
 
 /// `run`.
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
-    let plan = Arc::new(read_plan(&args.plan)?);
+    let plan = Arc::new(read_executable(&args.plan)?);
     let inputs = read_arguments(&plan, args.inputs.as_deref(), terminal)?;
     let batches = match &args.batches {
         Some(path) => {

@@ -4,7 +4,7 @@
 //! (`ir::judge` says how). Arguments are given as for `run`, or made up from a fixed seed: parameters small, other state zero, batches varied.
 
 use crate::diagnostics::Terminal;
-use crate::run::{read_arguments, read_plan};
+use crate::run::{read_arguments, read_executable};
 use ir::arguments::Role;
 use ir::interp::Tensor as Reference;
 use ir::judge::{self, Judgement, Verdict};
@@ -41,7 +41,7 @@ const NAMED: usize = 8;
 
 /// `verify`.
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
-    let plan = Arc::new(read_plan(&args.plan)?);
+    let plan = Arc::new(read_executable(&args.plan)?);
     let graph = plan.source.main().ok_or_else(|| Diagnostic::input("E0905", "this plan is inconsistent: it has no step"))?;
     let batches = match &args.batches {
         Some(path) => {

@@ -47,6 +47,9 @@ impl Timings {
     }
 }
 
+/// Share of a time limit for the search; the rest is for building what it found.
+const SEARCHING: f64 = 0.6;
+
 /// Compiles a module into a plan.
 ///
 /// # Errors
@@ -61,11 +64,13 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     let pins = Pins::parse(&request.pins, &canonical, module)?;
     let settings = stage::settings(&options.cluster, request, preset, &analysis, &canonical, &mut notes)?;
     let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
-    let mut searched = timings.pass("search", || stage::search(&canonical, &analysis, &settings, preset, &pins, &model))?;
-    let built = timings.pass("lower", || stage::build(&mut searched, &canonical, &pins, preset, &model, limit))?;
+    let mut searched = timings.pass("search", || stage::search(&canonical, &analysis, &settings, preset, &pins, &model, &options.stop.share(SEARCHING)))?;
+    let built = timings.pass("lower", || stage::build(&mut searched, &canonical, &pins, preset, &model, limit, &options.stop))?;
+    options.stop.begin("code", 0);
     let code = if options.code { timings.pass("code", || code::cpu(&built.kernels.kernels, &options.level))? } else { vec![] };
     let best = &searched.candidates[built.candidate];
     notes.extend(built.notes.iter().cloned());
+    notes.extend(options.stop.warning());
     let plan = Plan {
         compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
         request: request.clone(),

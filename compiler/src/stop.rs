@@ -3,17 +3,17 @@
 //! Whatever takes long asks [`Stop::now`] between pieces of work, and hands its solves the rest of the time by [`Stop::limited`].
 //! Invariant: a search in which `now` never said yes and no solve was cut has the answer that it has without any limit.
 
-use ir::Seconds;
+use ir::{Diagnostic, Seconds};
 use solver::{Options, Outcome, Status};
 use std::fmt;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 /// How far a compilation is.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Progress {
-    /// What is being done: `settings`, `programs`, `code`.
+    /// What is being done: `settings`, `programs`, `code`, `plan`.
     pub phase: &'static str,
     /// How many pieces of it are done.
     pub done: usize,
@@ -37,6 +37,7 @@ pub struct Stop {
     wish: Arc<AtomicBool>,
     reached: Arc<AtomicBool>,
     watch: Option<Watch>,
+    at: Arc<Mutex<Progress>>,
 }
 
 impl fmt::Debug for Stop {
@@ -88,12 +89,12 @@ impl Stop {
         yes
     }
 
-    /// A solve's options within the time that is left; its improvements are told as those of `at`.
-    pub fn limited(&self, options: Options, at: &Progress, unit: f64) -> Options {
-        let progress = self.watch.clone().map(|watch| {
-            let at = at.clone();
-            let seconds = move |x: i128| Seconds(x as f64 / unit);
-            let tell = move |p: &solver::Progress| watch(&Progress { objective: p.objective.map(seconds), bound: p.bound.map(seconds), ..at.clone() });
+    /// A solve's options within the time that is left, where a second is so many units of its costs; its improvements are told.
+    pub fn limited(&self, options: Options, second: f64) -> Options {
+        let progress = self.watch.is_some().then(|| {
+            let stop = self.clone();
+            let seconds = move |x: i128| Seconds(x as f64 / second);
+            let tell = move |p: &solver::Progress| stop.tell(|at| (at.objective, at.bound) = (p.objective.map(seconds), p.bound.map(seconds)));
             Arc::new(tell) as Arc<dyn Fn(&solver::Progress) + Send + Sync>
         });
         Options { deadline: self.deadline, halt: Some(self.wish.clone()), progress, ..options }
@@ -111,11 +112,46 @@ impl Stop {
         }
     }
 
-    /// Tells how far it is.
-    pub fn tell(&self, progress: &Progress) {
-        if let Some(watch) = &self.watch {
-            watch(progress);
-        }
+    /// Notes how far it is, and tells.
+    pub fn tell(&self, change: impl FnOnce(&mut Progress)) {
+        let Some(watch) = &self.watch else { return };
+        let mut at = self.at.lock().unwrap_or_else(PoisonError::into_inner);
+        change(&mut at);
+        let now = at.clone();
+        drop(at);
+        watch(&now);
+    }
+
+    /// Tells that a phase of so many pieces begins.
+    pub fn begin(&self, phase: &'static str, of: usize) {
+        self.tell(|p| *p = Progress { phase, done: 0, of, ..p.clone() });
+    }
+
+    /// Tells that a piece of the phase is done, with the step that was found by it.
+    pub fn done(&self, step: Option<Seconds>) {
+        self.tell(|p| {
+            p.done += 1;
+            p.step = match (p.step, step) {
+                (Some(a), Some(b)) if a.0 <= b.0 => Some(a),
+                (known, new) => new.or(known),
+            };
+        });
+    }
+
+    /// That the plan is the best so far only.
+    pub fn warning(&self) -> Option<Diagnostic> {
+        let why = self.reason()?;
+        let d = Diagnostic::warning("W0504", format!("the search was ended before it was done ({why}): this is the best plan it had found"));
+        Some(d.with_note("the same input need not give the same plan then").with_help("compile without `--time-limit`, or with a higher one"))
+    }
+
+    /// That it ended before anything was found.
+    pub fn nothing_found(&self, tried: usize, of: usize) -> Diagnostic {
+        let by =
+            if self.wish.load(Ordering::Relaxed) { "the search was interrupted before it had found a plan" } else { "no plan was found within the time limit" };
+        Diagnostic::outcome("E0504", by)
+            .with_note(format!("{tried} of {of} settings of stages, mesh and microbatches were tried"))
+            .with_help("give a higher `--time-limit`, or fix `--mesh`, `--stages` or `--microbatches`")
     }
 
     /// What ended the search before it was done, for the plan.

@@ -70,7 +70,8 @@ fn check(name: &str, mesh: &[u32], preset: Preset) {
     let cx = Context { step: &step, groups: &groups, mesh: &mesh, model: &model, stored: &stored };
     let space = Space::new(&cx);
     let restriction = Restriction::new(preset, &step, &groups, &canonical.interface);
-    let choices = problem::solve(&space, &|s, n, c| restriction.allows(s, n, c), None).unwrap_or_else(|e| panic!("{name} {mesh} {preset:?}: {e}"));
+    let choices =
+        problem::solve(&space, &|s, n, c| restriction.allows(s, n, c), None, &Default::default()).unwrap_or_else(|e| panic!("{name} {mesh} {preset:?}: {e}"));
     let stages = Stages::one(&step, &groups);
     let view = StageView { stage: StageId(0), first_rank: 0, stages: &stages, transfers: &[], in_flight: 1 };
     let local = partition::partition(&step, &groups, &choices, &mesh, &model, &view);

@@ -132,6 +132,8 @@ function partView() {
       node.fold ? fact("identical", node.fold.rows.map(r => r.title).join(", ")) : null));
   }
   if (focus.stage < 0 || !P.stages[focus.stage]) return parts;
+  if (!isRun && node.type === "stage") parts.push(cutView(node.stage));
+  if (!isRun && node.layer >= 0 && P.stands[node.layer]) parts.push(h("p", { class: "empty" }, `${layerName(node.layer)} ${P.stands[node.layer]}; costs are of all that it stands for.`));
   const phases = focus.phase >= 0 ? [focus.phase] : [0, 1, 2, 3];
   const rows = phases.flatMap(p => P.stages[focus.stage].instructions[p].map((i, n) => ({ i, n, p }))).filter(r => isRun || node.type === "stage" || r.i[6] >= 0 && V.op[r.i[6]] >= 0 && focus.ops.has(V.op[r.i[6]]));
   if (rows.length) {
@@ -143,16 +145,24 @@ function partView() {
   return parts;
 }
 
+/** What a stage holds, and where else the cut before it could be. */
+function cutView(stage) {
+  const st = P.stages[stage];
+  return [facts(fact("holds", st.holds)), st.cut.length ? [h("h4", {}, "Where the cut before it could be"), table({ name: "cut", rows: st.cut, chosen: c => c[5] === "taken", columns: [
+    { name: "first layer", of: c => c[0], number: true }, { name: "step", of: c => c[1], text: c => seconds(c[1]), number: true }, { name: "slower stage", of: c => c[2], text: c => seconds(c[2]), number: true },
+    { name: "crosses", of: c => c[3], text: c => seconds(c[3]), number: true }, { name: "memory", of: c => c[4] ?? Infinity, text: c => c[4] === null ? "–" : bytes(c[4]), number: true }, { name: "verdict", of: c => c[5] }] })] : null];
+}
+
 /** The plan as a whole. */
 function overview() {
   const sch = P.schedule;
   return [h("h3", {}, "The plan"),
     h("p", { class: "empty" }, "Select anything in the graph, the schedule, the memory chart or a table to see it in all of them."),
     facts(fact("model", P.model), fact("cluster", `${P.cluster.name}: ${P.cluster.nodes} × ${P.cluster.devices_per_node} ${P.cluster.device}, ${bytes(P.cluster.memory)} each`),
-      fact("asked for", P.request.length ? P.request.map(([k, v]) => `${k} ${v}`).join("  ") : "nothing"), fact("step", `${seconds(sch.step)} predicted`), fact("compiler", P.compiler)),
+      fact("asked for", P.request.length ? P.request.map(([k, v]) => `${k} ${v}`).join("  ") : "nothing"), fact("step", `${seconds(sch.step)} predicted`), P.stopped ? fact("search", `ended before it was done: ${P.stopped}`) : null, fact("compiler", P.compiler)),
     h("h4", {}, "Stages"),
     table({ name: "stages", rows: P.stages.map((st, i) => ({ st, i })), pick: r => "node:s" + r.i, columns: [
-      { name: "stage", of: r => r.i, number: true }, { name: "layers", of: r => r.st.layers[0], text: r => `${r.st.layers[0]} to ${r.st.layers[1] - 1}` }, { name: "mesh", of: r => meshSizes(r.i) }, { name: "devices", of: r => ranges(r.st.devices) },
+      { name: "stage", of: r => r.i, number: true }, { name: "layers", of: r => r.st.layers[0], text: r => `${r.st.layers[0]} to ${r.st.layers[1] - 1}` }, { name: "holds", of: r => r.st.holds }, { name: "mesh", of: r => meshSizes(r.i) }, { name: "devices", of: r => ranges(r.st.devices) },
       { name: "forward", of: r => r.st.times[1], text: r => seconds(r.st.times[1]), number: true }, { name: "backward", of: r => r.st.times[2], text: r => seconds(r.st.times[2]), number: true }, { name: "update", of: r => r.st.times[3], text: r => seconds(r.st.times[3]), number: true },
       { name: "arena", of: r => r.st.memory.arena, text: r => bytes(r.st.memory.arena), number: true }] }),
     P.outputs.some(([v]) => !typeOf(v).shape.length) ? [h("h4", {}, "Scalar results"), links(P.outputs.filter(([v]) => !typeOf(v).shape.length).map(([v, name]) => linkTo("value:" + v, name)))] : null,
@@ -189,7 +199,7 @@ function alternativesView() {
   if (!P.alternatives.length) return h("p", { class: "empty" }, "No other setting was considered.");
   const taken = a => a[0] === P.stages.length && a[3] === P.schedule.microbatches && P.stages.every((st, i) => a[1][i] && a[1][i][0] === st.layers[0] && a[1][i][1] === st.layers[1]) && a[2].join() === (P.stages[0] ? P.stages[0].axes.map(x => x[1]).join() : "");
   return [h("h3", {}, "Settings that were considered"), table({ name: "alternatives", rows: P.alternatives, chosen: a => /^(taken|chosen)/.test(a[6]) || taken(a), columns: [
-    { name: "stages", of: a => a[0], number: true }, { name: "mesh", of: a => a[2].join("×") }, { name: "microb.", of: a => a[3], number: true },
+    { name: "stages", of: a => a[0], text: a => a[0] || "–", number: true }, { name: "mesh", of: a => a[2].join("×") }, { name: "microb.", of: a => a[3], text: a => a[3] || "–", number: true },
     { name: "step", of: a => a[4] ?? Infinity, text: a => a[4] === null ? "–" : seconds(a[4]), number: true }, { name: "memory", of: a => a[5] ?? Infinity, text: a => a[5] === null ? "–" : bytes(a[5]), number: true },
     { name: "layers", of: a => a[1].map(c => c.join("-")).join(" "), cell: a => a[1].map(([f, t]) => t - 1 > f ? `${f}–${t - 1}` : f).join(", ") }, { name: "verdict", of: a => a[6] }] })];
 }

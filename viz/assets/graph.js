@@ -143,8 +143,8 @@ function toggleMark(g, node, x, y, open) {
 function stageCard(g, node, box) {
   const st = P.stages[node.stage];
   const mesh = st ? `${meshText(node.stage)}` : "";
-  g.append(s("text", { class: "strong", x: 12, y: 21 }, node.title), s("text", { class: "soft", x: 64, y: 21 }, cut(mesh + (box.open && st ? ` · layers ${st.layers[0]} to ${st.layers[1] - 1} · ${seconds(sum(st.times.slice(1, 3)))} a microbatch` : ""), box.w - 90)));
-  if (!box.open) g.append(s("text", { class: "soft", x: 12, y: 38 }, `${plural(node.ops.length, "op")} · ${plural(node.children.length, "layer")}`));
+  g.append(s("text", { class: "strong", x: 12, y: 21 }, node.title), s("text", { class: "soft", x: 64, y: 21 }, cut(mesh + (box.open && st ? ` · ${st.holds} · ${seconds(sum(st.times.slice(1, 3)))} a microbatch` : ""), box.w - 90)));
+  if (!box.open) g.append(s("text", { class: "soft", x: 12, y: 38 }, node.ops.length || !st ? `${plural(node.ops.length, "op")} · ${plural(node.children.length, "layer")}` : cut(st.holds, box.w - 24)));
   toggleMark(g, node, box.w - 14, 21, box.open);
 }
 
@@ -153,7 +153,7 @@ function rowLabel(g, node, box) {
   const middle = box.h > 120 ? 26 : box.h / 2 - 2;
   const title = (node.type === "fold" ? node.rows[0].title : node.title).replace(/ \(.*\)$/, "");
   g.append(s("text", { class: "strong", x: 10, y: middle }, cut(title, LABEL - 34)));
-  const other = n > 1 ? `×${n} identical` : `${plural(node.ops.length, "op")}`;
+  const other = n > 1 ? `×${n} identical` : P.stands[node.layer] || `${plural(node.ops.length, "op")}`;
   g.append(s("text", { class: "soft", x: 10, y: middle + 14 }, other));
   if (node.type === "fold" && node.leader === node) toggleMark(g, node, LABEL - 16, middle + 2, false);
   else if (node.fold && node.fold.leader.rows[0] === node) toggleMark(g, node.fold.leader, LABEL - 16, middle + 2, true);

@@ -1,15 +1,33 @@
-//! What the page's details panel shows for one value or op, for the terminal and as JSON.
+//! What the page's details panel shows for one value, op, layer or stage, for the terminal and as JSON.
 //!
-//! An [`Explanation`] is data; [`explain`] renders it. Both say only what the plan says: the candidates the solver had, their costs, and what decided.
+//! An [`Explained`] is data; [`explain`] renders it. Both say only what the plan says: the candidates the solver had, their costs, and what decided.
+
+mod layer;
+mod stage;
 
 use crate::lookup::{self, Lookup, Target};
 use crate::model::{pin_of, round};
 use crate::sharding_text as text;
-use crate::{draw, op_label};
-use ir::plan::{Decision, Plan, StagePlan};
+use crate::{depth, draw, op_label};
+pub use layer::LayerExplanation;
+pub use stage::StageExplanation;
+
+use ir::plan::{Decision, Plan, SolveReport, StagePlan};
 use ir::{Bytes, Diagnostic, EntityId, OpId, Seconds, Sharding, ValueId};
 use serde::Serialize;
 use std::fmt::Write as _;
+
+/// What was asked about, explained.
+#[derive(Clone, Debug, Serialize)]
+#[serde(untagged)]
+pub enum Explained {
+    /// A value or an op.
+    Value(Explanation),
+    /// A layer.
+    Layer(LayerExplanation),
+    /// A stage.
+    Stage(StageExplanation),
+}
 
 /// Everything a plan says about one value or op.
 #[derive(Clone, Debug, Serialize)]
@@ -106,12 +124,16 @@ pub struct CandidateExplanation {
     pub pin: Option<String>,
 }
 
-/// Explains a value (`%212`, `@f#1/%3`, `result[4]`) or an op (`op12`).
+/// Explains a value (`%212`, `@f#1/%3`, `result[4]`), an op (`op12`), a layer (`layer 3`, `layers.3`) or a stage (`stage 2`).
 ///
 /// # Errors
 /// `E0910` when the plan has nothing of that name; the nearest names are in its help.
 pub fn explain(plan: &Plan, name: &str) -> Result<String, Diagnostic> {
-    let text = render(&explanation(plan, name)?);
+    let text = match explanation(plan, name)? {
+        Explained::Value(e) => render(&e),
+        Explained::Layer(e) => layer::render(&e),
+        Explained::Stage(e) => stage::render(&e),
+    };
     Ok(text.chars().map(|c| if c.is_control() && c != '\n' { char::REPLACEMENT_CHARACTER } else { c }).collect())
 }
 
@@ -119,13 +141,14 @@ pub fn explain(plan: &Plan, name: &str) -> Result<String, Diagnostic> {
 ///
 /// # Errors
 /// `E0910` when the plan has nothing of that name; the nearest names are in its help.
-pub fn explanation(plan: &Plan, name: &str) -> Result<Explanation, Diagnostic> {
+pub fn explanation(plan: &Plan, name: &str) -> Result<Explained, Diagnostic> {
     let lookup = Lookup::new(plan);
     let Some(target) = lookup.find(plan, name) else {
         let near = lookup.near(plan, name);
         let quoted: Vec<String> = near.iter().map(|n| format!("`{n}`")).collect();
-        let d = Diagnostic::input("E0910", format!("the plan has no value or op `{name}`"))
-            .with_note("values are named as in the model's text (`%212`, `%arg3`, `@f#1/%2`), results by `jax.result_info`, ops as `op12`")
+        let d = Diagnostic::input("E0910", format!("the plan has no value, op, layer or stage `{name}`"))
+            .with_note("values are named as in the model's text (`%212`, `%arg3`, `@f#1/%2`), results by `jax.result_info`, ops as `op12`, layers as `layer 3` or by their name, stages as `stage 2`")
+            .with_note(format!("it has layers 0 to {} and stages 0 to {}", depth::layers(plan).saturating_sub(1), plan.stages.len().saturating_sub(1)))
             .with_note("constants and ops that were folded away when the graph was simplified have no name in the plan");
         return Err(if quoted.is_empty() {
             d.with_help("search in the page: `shardwright view PLAN`")
@@ -136,6 +159,8 @@ pub fn explanation(plan: &Plan, name: &str) -> Result<Explanation, Diagnostic> {
     let (op, values) = match target {
         Target::Value(v) => (plan.graph.def_op(v), vec![v]),
         Target::Op(op) => (Some(op), plan.graph.ops.get(op).map_or_else(Vec::new, |o| o.results.clone())),
+        Target::Layer(l) => return Ok(Explained::Layer(layer::layer(plan, &lookup, l))),
+        Target::Stage(s) => return Ok(Explained::Stage(stage::stage(plan, s, &plan.stages[s as usize]))),
     };
     let mut numbers: Vec<u32> = values.iter().filter_map(|v| lookup.value_groups.get(v.index())).flatten().copied().collect();
     numbers.extend(op.and_then(|o| lookup.op_group.get(o.index()).copied().flatten()));
@@ -146,10 +171,10 @@ pub fn explanation(plan: &Plan, name: &str) -> Result<Explanation, Diagnostic> {
         let stage = plan.stages.get(s as usize)?;
         Some(decision(plan, s, stage, stage.decisions.get(d as usize)?, values.first().copied()))
     });
-    Ok(Explanation {
-        name: match target {
-            Target::Value(v) => plan.graph.display_name(v),
-            Target::Op(op) => op.to_string(),
+    Ok(Explained::Value(Explanation {
+        name: match (target, op) {
+            (Target::Op(op), _) => op.to_string(),
+            _ => values.first().map_or_else(String::new, |&v| plan.graph.display_name(v)),
         },
         op: op.and_then(|o| plan.graph.ops.get(o)).map_or_else(|| "argument".into(), |o| op_label::op(&o.kind)),
         place: op.map_or_else(String::new, |o| lookup::place(plan, o)),
@@ -157,7 +182,11 @@ pub fn explanation(plan: &Plan, name: &str) -> Result<Explanation, Diagnostic> {
         placement: op.map_or_else(String::new, |o| placement(plan, o)),
         decisions: decisions.collect(),
         values: values.iter().map(|&v| value(plan, v)).collect(),
-    })
+    }))
+}
+
+fn solved(solve: &SolveReport) -> String {
+    format!("{}, objective {}, lower bound {}, gap {:.2} %", solve.status, solve.objective, solve.bound, solve.gap * 100.0)
 }
 
 fn placement(plan: &Plan, op: OpId) -> String {
@@ -169,7 +198,8 @@ fn placement(plan: &Plan, op: OpId) -> String {
         ir::program::Phase::Backward => "backward, once a microbatch",
         ir::program::Phase::After => "once after the last microbatch",
     };
-    format!("{layer} · stage {} · {phase}", p.stage.0)
+    let stands = depth::stands(plan, p.layer);
+    format!("{layer}{} · stage {} · {phase}", if stands.is_empty() { stands } else { format!(", which {stands}") }, p.stage.0)
 }
 
 fn value(plan: &Plan, v: ValueId) -> ValueExplanation {
@@ -225,13 +255,12 @@ fn decision(plan: &Plan, number: u32, stage: &StagePlan, decision: &Decision, ab
         let result = op.and_then(|x| x.results.first()).filter(|v| plan.graph.values.get(**v).is_some()).map(|&v| plan.graph.display_name(v));
         format!("{} {}", op.map_or_else(|| o.to_string(), |x| op_label::op(&x.kind)), result.unwrap_or_default()).trim_end().to_string()
     };
-    let solve = &stage.solve;
     DecisionExplanation {
         stage: number,
         ops: decision.ops.iter().map(op_name).collect(),
         reason: decision.reason.clone(),
         candidates: candidates.collect(),
-        solve: format!("{}, objective {}, lower bound {}, gap {:.2} %", solve.status, solve.objective, solve.bound, solve.gap * 100.0),
+        solve: solved(&stage.solve),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! Built once per plan. Everything tolerates ids that the plan does not have, since a plan file is checked for its outer consistency only.
 
+use crate::depth;
 use ir::graph::Def;
 use ir::plan::Plan;
 use ir::{EntityId, OpId, ValueId};
@@ -74,18 +75,29 @@ impl Lookup {
         ((number as usize) < self.value_groups.len()).then_some(ValueId(number))
     }
 
-    /// The value or op that a user names: a value's name or result name, `%v12`, or `op12`.
+    /// What a user names: a value by its name or result name, `%v12`, `op12`, `layer 3` or a layer's name, `stage 2`.
     pub(crate) fn find(&self, plan: &Plan, name: &str) -> Option<Target> {
         let name = name.trim();
         if let Some(v) = plan.graph.value_named(name).or_else(|| self.id_text(name)) {
             return Some(Target::Value(v));
         }
-        let number: u32 = name.strip_prefix("op")?.parse().ok()?;
+        let numbered = |word: &str| name.strip_prefix(word)?.trim_start().parse::<u32>().ok();
+        if let Some(n) = numbered("stage").or_else(|| numbered("s")) {
+            return ((n as usize) < plan.stages.len()).then_some(Target::Stage(n));
+        }
+        if let Some(n) = numbered("layer") {
+            return (n < depth::layers(plan)).then_some(Target::Layer(n));
+        }
+        if let Some(l) = depth::names(plan).iter().position(|l| l == name) {
+            return Some(Target::Layer(l as u32));
+        }
+        let number = numbered("op")?;
         ((number as usize) < plan.graph.ops.len()).then_some(Target::Op(OpId(number)))
     }
 
     /// Names near a misspelt one, best first: those that contain it, then by edit distance.
     pub(crate) fn near(&self, plan: &Plan, name: &str) -> Vec<String> {
+        let layers = depth::names(plan);
         let known: Vec<&str> = plan
             .graph
             .values
@@ -93,6 +105,7 @@ impl Lookup {
             .map(|v| &*v.name)
             .filter(|n| !n.is_empty())
             .chain(plan.graph.output_attributes.iter().map(|o| o.name.as_str()))
+            .chain(layers.iter().map(String::as_str))
             .collect();
         let bare = name.trim().trim_start_matches('%');
         let mut found: Vec<String> = Vec::new();
@@ -115,6 +128,10 @@ pub(crate) enum Target {
     Value(ValueId),
     /// An op.
     Op(OpId),
+    /// A layer of the model.
+    Layer(u32),
+    /// A stage.
+    Stage(u32),
 }
 
 /// What an argument is to the step, such as `parameter, replaced by result[3]`; empty for values that are not arguments.

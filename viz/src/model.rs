@@ -4,13 +4,14 @@
 //! Costs are seconds and bytes, rounded to six significant digits. `-1` stands for "none" in columns of numbers.
 //! The names of the fields are the interface between this file and `assets/*.js`; [`FORMAT`] changes when they do.
 
+use crate::depth;
 use crate::lookup::{self, Lookup};
 use crate::op_label;
 use crate::sharding_text as text;
 use crate::timeline::{self, Timeline};
 use indexmap::{IndexMap, IndexSet};
 use ir::graph::Def;
-use ir::plan::{Decision, Plan, SolveReport, StagePlan};
+use ir::plan::{CutAlternative, Decision, Plan, SolveReport, StagePlan};
 use ir::program::{BufferKind, Instruction, InstructionKind, Phase, Program, ScheduleKind};
 use ir::{Diagnostic, EntityId, Mesh, Seconds, Sharding, ValueId};
 use serde::Serialize;
@@ -35,6 +36,10 @@ pub struct Model {
     pub schedule: ScheduleModel,
     /// Layers as (name, kind).
     pub layers: Vec<(String, u32)>,
+    /// Per layer how it stands for several of the model, in words; empty when each stands for itself.
+    pub stands: Vec<String>,
+    /// What ended the search before it was done; empty when it was.
+    pub stopped: String,
     /// Stages.
     pub stages: Vec<StageModel>,
     /// Distinct types.
@@ -75,8 +80,12 @@ pub struct ScheduleModel {
 /// A stage.
 #[derive(Clone, Debug, Serialize)]
 pub struct StageModel {
-    /// First layer and one past the last.
+    /// First layer and one past the last, as the model counts them.
     pub layers: (u32, u32),
+    /// The same in words.
+    pub holds: String,
+    /// Where else the cut before it could be.
+    pub cut: Vec<CutModel>,
     /// Axes as (name, size).
     pub axes: Vec<(String, u32)>,
     /// Device numbers of the cluster by mesh position.
@@ -233,6 +242,9 @@ pub type InstructionModel = (String, String, String, f64, f64, u64, i64);
 /// A buffer: name, kind, offset, bytes, slots, whether it persists, value or -1.
 pub type BufferModel = (String, &'static str, u64, u64, u32, bool, i64);
 
+/// Another place of a cut: the layer that the stage would begin with; seconds of the step, of the slower neighbour, of what crosses; bytes or none; verdict.
+pub type CutModel = (u32, f64, f64, f64, Option<u64>, String);
+
 /// An alternative: stages, layer ranges, mesh, microbatches, seconds or none, bytes or none, verdict.
 pub type AlternativeModel = (u32, Vec<(u32, u32)>, Vec<u32>, u32, Option<f64>, Option<u64>, String);
 
@@ -256,6 +268,8 @@ pub fn model(plan: &Plan) -> Model {
         cluster: plan.cluster.clone(),
         schedule: schedule(plan),
         layers: plan.layers.iter().map(|l| (l.name.clone(), l.kind)).collect(),
+        stands: if plan.depth.is_empty() { Vec::new() } else { (0..plan.layers.len() as u32).map(|l| depth::stands(plan, l)).collect() },
+        stopped: plan.stopped.clone().unwrap_or_default(),
         stages,
         types: types.keys().map(|t| TypeModel { text: t.to_string(), shape: t.shape.clone(), element: t.dtype.bytes() }).collect(),
         values,
@@ -426,6 +440,8 @@ fn stage_model(plan: &Plan, number: usize, stage: &StagePlan, table: &IndexSet<S
     (solve.objective, solve.bound, solve.gap) = (Seconds(round(solve.objective.0)), Seconds(round(solve.bound.0)), round(solve.gap));
     StageModel {
         layers: stage.layers,
+        holds: depth::holds(plan, stage.layers),
+        cut: stage.cut.iter().map(cut_model).collect(),
         axes: stage.mesh.axes.iter().map(|a| (a.name.clone(), a.size)).collect(),
         devices: stage.devices.clone(),
         times: [t.before, t.forward, t.backward, t.after].map(|s| round(s.0)),
@@ -446,6 +462,10 @@ fn stage_model(plan: &Plan, number: usize, stage: &StagePlan, table: &IndexSet<S
         }),
         buffers: program.map_or_else(Vec::new, |p| p.buffers.values().map(|b| buffer(b, value(&b.name))).collect()),
     }
+}
+
+fn cut_model(c: &CutAlternative) -> CutModel {
+    (c.layer, round(c.step.0), round(c.slower.0), round(c.crossing.0), c.memory.map(|m| m.0), c.verdict.clone())
 }
 
 /// What a moment's text speaks of: `forward 3` is a microbatch's phase, `forward %51 (line 54)` an instruction of it.

@@ -7,6 +7,7 @@
 use super::reshard::{Resharder, is_valid};
 use super::strategy::{Context, Strategy, strategies};
 use crate::step::StepGraph;
+use crate::stop::Stop;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::SolveReport;
 use ir::program::Phase;
@@ -56,7 +57,8 @@ pub struct Choices {
     pub communication: Seconds,
 }
 
-const PICO: f64 = 1e12;
+/// Units of the program's costs in a second.
+pub const PICO: f64 = 1e12;
 
 fn pico(t: Seconds) -> i64 {
     ((t.0 * PICO).round() as i64).clamp(0, INFINITE - 1)
@@ -355,14 +357,16 @@ impl Instance {
 ///
 /// # Errors
 /// `E0501` when pins or the strategy leave a value no sharding, `E0502` when memory is exceeded whatever is chosen.
-pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>) -> Result<Choices, Failure> {
+pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<'_>>, stop: &Stop) -> Result<Choices, Failure> {
     let cx = space.cx;
     let mut resharder = Resharder::new(cx.model, cx.mesh, 0);
     let mut instance = Instance::new(space, allow, &Weights::flat(cx.step), &mut resharder)?;
     if let Some(memory) = memory {
         add_memory(space, &instance.kept, &mut instance.problem, memory);
     }
-    let outcome = solver::solve(&instance.problem, &Options { work: 100_000_000, ..Options::default() }).map_err(ill_formed)?;
+    let options = stop.limited(Options { work: 100_000_000, ..Options::default() }, PICO);
+    let outcome = solver::solve(&instance.problem, &options).map_err(ill_formed)?;
+    stop.note(&outcome);
     let solution = match outcome {
         Outcome::Solved(s) => s,
         Outcome::Infeasible(core) => {

@@ -8,6 +8,7 @@ use crate::schedule::simulate::{Pipeline, Stage, simulate};
 use crate::shard::pins::Pins;
 use crate::shard::presets::Preset;
 use crate::spmd::partition::{self, StageView};
+use crate::stop::Stop;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{MemoryReport, Schedule, StagePlan, StageTimes};
@@ -39,15 +40,19 @@ const COMPARED: usize = 4;
 ///
 /// # Errors
 /// `E0502` when none fits, with what is missing where; errors of lowering.
-pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes) -> Result<Built> {
+pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes, stop: &Stop) -> Result<Built> {
     let mut nearest: Option<TooLarge> = None;
     let mut best: Option<Built> = None;
     let mut fitting = 0;
+    let needed = stop.unless_needed();
+    stop.begin("programs", searched.candidates.len().min(COMPARED));
     for index in 0..searched.candidates.len() {
-        if fitting == COMPARED {
+        // The first is built even when the time is up: a search without a plan is worth nothing.
+        let enough = if best.is_some() { stop.now() } else { nearest.is_some() && needed.now() };
+        if fitting == COMPARED || enough {
             break;
         }
-        match fit(&mut searched.candidates[index], canonical, pins, preset, model, limit)? {
+        match fit(&mut searched.candidates[index], canonical, pins, preset, model, limit, &needed)? {
             Ok((programs, kernels)) => {
                 fitting += 1;
                 let alternative = &mut searched.alternatives[index];
@@ -55,6 +60,7 @@ pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset
                 let built = report(&searched.candidates[index], index, programs, kernels, model, limit, pins);
                 alternative.step = Some(built.schedule.step);
                 alternative.verdict = "slower".into();
+                stop.done(Some(built.schedule.step));
                 if best.as_ref().is_none_or(|b| built.schedule.step < b.schedule.step) {
                     best = Some(built);
                 }
@@ -73,6 +79,10 @@ pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset
         return Ok(built);
     }
     let settings = searched.candidates.len();
+    if let (Some(n), Some(_)) = (&nearest, stop.reason()) {
+        let tried = searched.alternatives.iter().filter(|a| a.memory.is_some()).count();
+        return Err(stop.nothing_found(tried, settings).with_note(format!("what was built needs {} per device, and the limit is {limit}", n.smallest)).into());
+    }
     Err(nearest.map_or_else(
         || Diagnostic::outcome("E0503", "there is no setting to build"),
         |n| {
@@ -99,6 +109,7 @@ fn fit(
     preset: Preset,
     model: &dyn CostModel,
     limit: Bytes,
+    stop: &Stop,
 ) -> Result<Result<(Vec<Program>, KernelTable), TooLarge>> {
     let mut reserved = vec![Bytes(0); c.setting.stages as usize];
     let mut nearest: Option<TooLarge> = None;
@@ -120,10 +131,10 @@ fn fit(
                 r.0 += p.arena.0.saturating_sub(limit.0);
             }
         }
-        if let Err(failure) = c.solve(canonical, preset, pins, model, Some((limit, &reserved))) {
+        if let Err(failure) = c.solve(canonical, preset, pins, model, Some((limit, &reserved)), stop) {
             // Nothing fits: the smallest that is known is built too, for its true size.
             if let Some(works) = failure.works
-                && c.solve(canonical, preset, pins, model, Some((works, &reserved))).is_ok()
+                && c.solve(canonical, preset, pins, model, Some((works, &reserved)), stop).is_ok()
             {
                 let (programs, kernels) = self::programs(c, model)?;
                 if keep(c, &programs) <= limit {

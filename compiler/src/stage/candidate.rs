@@ -15,6 +15,7 @@ use crate::shard::problem::{self, Choices, Failure, MemoryLimit, Space};
 use crate::shard::strategy::Context;
 use crate::spmd::partition::Stages;
 use crate::step::StepGraph;
+use crate::stop::Stop;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Diagnostics, Result};
 use ir::plan::{Alternative, CutAlternative, Layer, Placement, StageTimes};
@@ -69,21 +70,44 @@ struct Prepared {
 ///
 /// # Errors
 /// Those of the sharding problem when no setting has a solution; `E0403` when there are fewer layers than stages.
-pub fn search(canonical: &Canonical, analysis: &Analysis, settings: &[Setting], preset: Preset, pins: &Pins, model: &dyn CostModel) -> Result<Searched> {
+pub fn search(
+    canonical: &Canonical,
+    analysis: &Analysis,
+    settings: &[Setting],
+    preset: Preset,
+    pins: &Pins,
+    model: &dyn CostModel,
+    stop: &Stop,
+) -> Result<Searched> {
     let mut prepared: BTreeMap<u32, Prepared> = BTreeMap::new();
     let mut candidates = Vec::new();
     let mut failed: Vec<(Setting, Diagnostics)> = Vec::new();
+    let mut untried = vec![];
+    stop.begin("settings", settings.len());
     for setting in settings {
+        if stop.now() {
+            untried.push(setting.clone());
+            continue;
+        }
         let p = prepared.entry(setting.microbatches).or_insert_with(|| {
             let step = StepGraph::new(&microbatched(canonical, analysis, setting.microbatches), &canonical.interface);
             let stored = stored_values(&step);
             let layers = layers::layers(&step, &stored);
             Prepared { step, stored, layers }
         });
-        match candidate(setting, p, canonical, preset, pins, model) {
-            Ok(c) => candidates.push(c),
-            Err(e) => failed.push((setting.clone(), e)),
+        match candidate(setting, p, canonical, preset, pins, model, stop) {
+            Ok(c) => {
+                stop.done(Some(c.estimate));
+                candidates.push(c);
+            }
+            Err(e) => {
+                stop.done(None);
+                failed.push((setting.clone(), e));
+            }
         }
+    }
+    if candidates.is_empty() && stop.reason().is_some() {
+        return Err(stop.nothing_found(failed.len(), settings.len()).into());
     }
     if candidates.is_empty() {
         return Err(failed.into_iter().next().map_or_else(|| Diagnostic::outcome("E0403", "there is no setting to try").into(), |f| f.1));
@@ -95,10 +119,19 @@ pub fn search(canonical: &Canonical, analysis: &Analysis, settings: &[Setting], 
         .map(|(i, c)| alternative(&c.setting, Some(c.estimate), None, if i == 0 { "taken".into() } else { "slower".into() }, c.cuts.clone()))
         .collect();
     alternatives.extend(failed.into_iter().map(|(s, e)| alternative(&s, None, None, e.0.first().map_or_else(String::new, |d| d.message.clone()), vec![])));
+    alternatives.extend(untried.iter().map(|s| alternative(s, None, None, "not tried before the search ended".into(), vec![])));
     Ok(Searched { candidates, alternatives })
 }
 
-fn candidate(setting: &Setting, prepared: &Prepared, canonical: &Canonical, preset: Preset, pins: &Pins, model: &dyn CostModel) -> Result<Candidate> {
+fn candidate(
+    setting: &Setting,
+    prepared: &Prepared,
+    canonical: &Canonical,
+    preset: Preset,
+    pins: &Pins,
+    model: &dyn CostModel,
+    stop: &Stop,
+) -> Result<Candidate> {
     let step = prepared.step.clone();
     let mesh = Mesh::new(&setting.mesh);
     let piped = setting.stages > 1;
@@ -121,7 +154,7 @@ fn candidate(setting: &Setting, prepared: &Prepared, canonical: &Canonical, pres
         step,
         groups,
     };
-    c.solve(canonical, preset, pins, model, None)?;
+    c.solve(canonical, preset, pins, model, None, stop)?;
     if piped {
         c.cut_stages(&prepared.layers, model)?;
     }
@@ -139,6 +172,7 @@ impl Candidate {
         pins: &Pins,
         model: &dyn CostModel,
         memory: Option<(Bytes, &[Bytes])>,
+        stop: &Stop,
     ) -> Result<(), Failure> {
         let cx = Context { step: &self.step, groups: &self.groups, mesh: &self.mesh, model, stored: &self.stored };
         let space = Space::new(&cx);
@@ -158,7 +192,7 @@ impl Candidate {
             in_flight: (0..setting.stages).map(|s| in_flight(setting.schedule, StageId(s), setting.stages, setting.microbatches)).collect(),
         });
         let allow = |space: &Space<'_>, node, candidate: usize| restriction.allows(space, node, candidate) && bound.allows(space, node, candidate);
-        self.choices = problem::solve(&space, &allow, limit.as_ref())?;
+        self.choices = problem::solve(&space, &allow, limit.as_ref(), stop)?;
         Ok(())
     }
 

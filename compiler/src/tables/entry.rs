@@ -11,6 +11,7 @@ use crate::shard::problem::{self, Choices, Filter, Instance, Node, Space, Tie, W
 use crate::shard::reshard::Resharder;
 use crate::shard::strategy::Context;
 use crate::step::StepGraph;
+use crate::stop::Stop;
 use ir::op::OpKind;
 use ir::plan::SolveReport;
 use ir::program::{BufferKind, Phase};
@@ -167,6 +168,7 @@ pub struct Bench<'a> {
     space: Space<'a>,
     mesh: &'a Mesh,
     resharder: Resharder<'a>,
+    stop: Stop,
 }
 
 /// Where a node's bytes count.
@@ -188,7 +190,13 @@ pub const WORK: u64 = 40_000_000;
 impl<'a> Bench<'a> {
     /// Prices a step on a mesh; `cx` describes the same step.
     pub fn new(prepared: &'a Prepared, cx: &'a Context<'a>) -> Bench<'a> {
-        Bench { prepared, space: Space::tied(cx, Some(&prepared.tie)), mesh: cx.mesh, resharder: Resharder::new(cx.model, cx.mesh, 0) }
+        Bench { prepared, space: Space::tied(cx, Some(&prepared.tie)), mesh: cx.mesh, resharder: Resharder::new(cx.model, cx.mesh, 0), stop: Stop::default() }
+    }
+
+    /// Ends its solves when `stop` says so.
+    #[must_use]
+    pub fn until(self, stop: &Stop) -> Bench<'a> {
+        Bench { stop: stop.clone(), ..self }
     }
 
     /// What may be chosen.
@@ -207,8 +215,10 @@ impl<'a> Bench<'a> {
             self.add_limit(&mut instance, limit);
         }
         let start = start.and_then(|picks| instance.choice(picks));
-        let options = Options { work, gap: 1e-4, start, ..Options::default() };
-        match solver::solve(&instance.problem, &options).map_err(problem::ill_formed)? {
+        let options = self.stop.limited(Options { work, gap: 1e-4, start, ..Options::default() }, problem::PICO);
+        let outcome = solver::solve(&instance.problem, &options).map_err(problem::ill_formed)?;
+        self.stop.note(&outcome);
+        match outcome {
             Outcome::Solved(solution) => {
                 let picks = instance.picks(&solution.choice);
                 Ok(self.entry(picks, problem::report(&instance.problem, &solution)))

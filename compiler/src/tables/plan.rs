@@ -37,6 +37,9 @@ impl Shallow<'_> {
     }
 }
 
+/// Share of a time limit for the search; the rest is for telling what it found.
+const SEARCHING: f64 = 0.9;
+
 /// Plans a model from a step of few layers. There are no programs and no code in the plan.
 ///
 /// # Errors
@@ -50,15 +53,21 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     let mut notes = canonical.notes.clone();
     let pins = Pins::parse(&request.pins, &canonical, shallow.module)?;
     let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
+    let stop = options.stop.share(SEARCHING);
     let full = |layers: &Layers, first: u32, copies: u32| shallow.full(layers, first, copies);
     // What the user fixed of the stages is meant for all of them; on many nodes the program over unlike stages takes long and gains little.
     let unlike = request.mesh.is_empty() && request.stages.is_none() && options.cluster.nodes <= UNLIKE_NODES;
-    let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, unlike };
+    let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, stop: &stop, unlike };
     let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full);
     let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
     let searched = timings.pass("search", || search::search(&model, &list, effort));
-    let Some(best) = searched.best.clone() else { return Err(nothing_fits(&searched, limit).into()) };
-    let alternatives = alternatives(&searched, &best);
+    let Some(best) = searched.best.clone() else {
+        let tried = searched.verdicts.iter().filter(|v| !matches!(v.1, Verdict::Passed)).count();
+        return Err(if stop.reason().is_some() { stop.nothing_found(tried, list.len()) } else { nothing_fits(&searched, limit) }.into());
+    };
+    let alternatives = alternatives(&searched, &best, stop.reason().is_some());
+    notes.extend(stop.warning());
+    options.stop.begin("plan", 0);
     timings.pass("plan", || assemble(shallow, options, &canonical, &model, &searched, best, alternatives, notes))
 }
 
@@ -84,7 +93,7 @@ fn nothing_fits(searched: &Searched, limit: Bytes) -> Diagnostic {
 }
 
 /// The table of settings, best first.
-fn alternatives(searched: &Searched, best: &Found) -> Vec<Alternative> {
+fn alternatives(searched: &Searched, best: &Found, stopped: bool) -> Vec<Alternative> {
     let mut rows: Vec<(f64, Alternative)> = Vec::new();
     let mut passed = 0;
     for (setting, verdict) in &searched.verdicts {
@@ -108,7 +117,12 @@ fn alternatives(searched: &Searched, best: &Found) -> Vec<Alternative> {
     rows.truncate(KEPT);
     if passed > 0 {
         let setting = crate::stage::Setting { stages: 0, mesh: vec![], microbatches: 0, schedule: best.setting.schedule };
-        rows.push(alternative(&setting, None, None, format!("{passed} more settings would be slower even at the devices' peak"), vec![]));
+        let told = if stopped {
+            "would be slower even at the devices' peak, or were not tried before the search ended"
+        } else {
+            "would be slower even at the devices' peak"
+        };
+        rows.push(alternative(&setting, None, None, format!("{passed} more settings {told}"), vec![]));
     }
     rows
 }

@@ -16,6 +16,7 @@ use crate::shard::presets::Preset;
 use crate::shard::problem::{Filter, Space};
 use crate::shard::strategy::Context;
 use crate::stage::Setting;
+use crate::stop::Stop;
 use cost_model::{CostModel, MatMulShape};
 use ir::op::OpKind;
 use ir::program::Phase;
@@ -38,6 +39,8 @@ pub struct Model<'a> {
     pub preset: Preset,
     /// Shardings that the user fixed.
     pub pins: &'a Pins,
+    /// When to end.
+    pub stop: &'a Stop,
     /// Whether stages may have unlike submeshes.
     pub unlike: bool,
 }
@@ -73,7 +76,7 @@ pub enum Verdict {
     Memory(Bytes),
     /// Stages without layers, or a value without a sharding.
     Impossible,
-    /// Even at peak rates it would be slower than what was found.
+    /// Even at peak rates it would be slower than what was found; or the search ended before.
     Passed,
 }
 
@@ -112,8 +115,12 @@ pub struct Searched {
 pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searched {
     let mut prepared: BTreeMap<u32, Prepared> = BTreeMap::new();
     for s in settings {
+        if !prepared.is_empty() && model.stop.now() {
+            break;
+        }
         prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, model.full));
     }
+    let settings: Vec<Setting> = settings.iter().filter(|s| prepared.contains_key(&s.microbatches)).cloned().collect();
     let grids: BTreeMap<u32, Grid> = prepared.iter().map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();
     let peak: BTreeMap<u32, f64> = prepared.iter().map(|(&m, p)| (m, products(p, model.prices))).collect();
     let at_least = |s: &Setting| peak[&s.microbatches] / f64::from(s.stages * s.mesh.iter().product::<u32>()) * f64::from(s.microbatches + s.stages - 1);
@@ -121,9 +128,10 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
     order.sort_by(|&a, &b| at_least(&settings[a]).total_cmp(&at_least(&settings[b])).then(a.cmp(&b)));
     let mut verdicts: Vec<(Setting, Verdict)> = settings.iter().map(|s| (s.clone(), Verdict::Passed)).collect();
     let mut best = f64::INFINITY;
+    model.stop.begin("settings", settings.len());
     for round in order.chunks(effort.round) {
         let round: Vec<usize> = round.iter().copied().filter(|&i| at_least(&settings[i]) < best).collect();
-        for (i, verdict) in parallel(&round, effort.threads, &|i| by_grid(model, &settings[i], &prepared, &grids)) {
+        for (i, verdict) in parallel(&round, effort.threads, &|i| within(model, Verdict::Passed, || by_grid(model, &settings[i], &prepared, &grids))) {
             if let Verdict::Found(f) = &verdict {
                 best = best.min(f.composed.step.0);
             }
@@ -149,11 +157,15 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
     if model.preset != Preset::Auto {
         tried.clear();
     }
-    for (i, verdict) in parallel(&tried, effort.threads, &|i| freely(model, &settings[i], &prepared, &verdicts[i].1, effort.work)) {
+    model.stop.begin("best settings", tried.len());
+    for (i, verdict) in parallel(&tried, effort.threads, &|i| {
+        let known = &verdicts[i].1;
+        within(model, known.clone(), || freely(model, &settings[i], &prepared, known, effort.work))
+    }) {
         verdicts[i].1 = verdict;
     }
     let mut best = found(&verdicts, ranked(&verdicts).first());
-    if model.preset == Preset::Auto && model.unlike {
+    if model.preset == Preset::Auto && model.unlike && !model.stop.now() {
         for found in on_unlike_submeshes(model, &verdicts, &prepared) {
             if best.as_ref().is_none_or(|b| found.composed.step < b.composed.step) {
                 best = Some(found);
@@ -192,6 +204,16 @@ fn on_unlike_submeshes(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepa
             Some(Found { setting, entry: entries[u.submesh[0]].clone(), composed: u.composed, zero: None, unlike: Some((entries, u.submesh)) })
         })
         .collect()
+}
+
+/// Looks at a setting while there is time; what is known of it stands otherwise.
+fn within(model: &Model<'_>, known: Verdict, look: impl FnOnce() -> Verdict) -> Verdict {
+    if model.stop.now() {
+        return known;
+    }
+    let verdict = look();
+    model.stop.done(if let Verdict::Found(f) = &verdict { Some(f.composed.step) } else { None });
+    verdict
 }
 
 /// Runs independent work on some threads; results are in the order of the list.
@@ -235,7 +257,7 @@ fn products(p: &Prepared, prices: &dyn CostModel) -> f64 {
 fn with_bench<T>(model: &Model<'_>, setting: &Setting, p: &Prepared, f: impl FnOnce(&mut Bench<'_>) -> T) -> T {
     let mesh = Mesh::new(&setting.mesh);
     let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: model.prices, stored: &p.stored };
-    let mut bench = Bench::new(p, &cx);
+    let mut bench = Bench::new(p, &cx).until(model.stop);
     f(&mut bench)
 }
 
@@ -264,6 +286,9 @@ fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<u32, Prepar
             Preset::Zero3 => vec![Some(3)],
         };
         for zero in kinds {
+            if model.stop.now() {
+                break;
+            }
             let roles = roles(&setting.mesh, zero.unwrap_or(0), zero.map_or(Role::Tensor, Role::Data));
             let allow = |space: &Space<'_>, node, candidate: usize| grid.allows(&roles, space, node, candidate) && pins.allows(space, node, candidate);
             let verdict = fit(model, setting, p, bench, &allow, None, WORK, false, zero);
