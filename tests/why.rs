@@ -60,6 +60,7 @@ fn a_plan_that_was_planned_only_is_shown_and_explained() {
     plan.stages[0].layers.1 += 99;
     plan.stages[1].layers.0 += 99;
     plan.stages[1].layers.1 += 99;
+    plan.stages[1].cut.iter_mut().for_each(|c| c.layer += 99);
     let folder = tempfile::tempdir().expect("a folder");
     let path = written(&plan, folder.path(), "gpt.plan");
 

@@ -20,8 +20,14 @@ pub(crate) fn names(plan: &Plan) -> Vec<String> {
     (0..layers(plan))
         .map(|l| {
             let own = short(plan, plan.layer_of_model(l));
+            if plan.depth.is_empty() {
+                return own;
+            }
+            if own.strip_prefix("layer ").is_some_and(|n| n.parse::<u32>().is_ok()) {
+                return format!("layer {l}");
+            }
             let numbered = own.rsplit_once('.').filter(|(_, n)| n.parse::<u32>().is_ok()).map(|(stack, _)| stack.to_string());
-            let Some(stack) = numbered.filter(|_| !plan.depth.is_empty()) else { return own };
+            let Some(stack) = numbered else { return own };
             let at = seen.iter().position(|s| s.0 == stack).unwrap_or_else(|| {
                 seen.push((stack.clone(), 0));
                 seen.len() - 1

@@ -270,13 +270,14 @@ impl Candidate {
                         self.cuts = moved.iter().map(|&(a, b)| (a as u32, b as u32)).collect();
                         self.assign(layers);
                         let other = self.predict(model);
+                        let slower = |r: &[(usize, usize)]| Seconds(micro(r[s - 1]).max(micro(r[s])));
                         CutAlternative {
                             layer: at as u32,
                             step: other,
-                            slower: Seconds(micro(moved[s - 1]).max(micro(moved[s]))),
+                            slower: slower(&moved),
                             crossing: Seconds(costs.cut[at - 1]),
                             memory: None,
-                            verdict: if at == ranges[s].0 { "taken".into() } else { cuts::verdict(other, step) },
+                            verdict: if at == ranges[s].0 { "taken".into() } else { cuts::verdict((other, slower(&moved)), (step, slower(&ranges))) },
                         }
                     })
                     .collect()

@@ -70,13 +70,14 @@ pub fn around(cuts: &[(usize, usize)], s: usize) -> impl Iterator<Item = Vec<(us
     })
 }
 
-/// Why a cut that gives the step `other` was not taken, where `taken` is the step that was.
-pub fn verdict(other: Seconds, taken: Seconds) -> String {
-    let more = other.0 - taken.0;
+/// Why a cut was not taken: it and the one that was, each as the step and the time of a microbatch on the slower of the two stages.
+pub fn verdict(other: (Seconds, Seconds), taken: (Seconds, Seconds)) -> String {
+    let (more, pace) = (other.0.0 - taken.0.0, other.1.0 - taken.1.0);
+    let slower = if pace > 1e-9 * taken.1.0 { format!("its slower stage takes {} more a microbatch", Seconds(pace)) } else { "more crosses it".into() };
     match () {
-        () if more > 1e-9 * taken.0 => format!("slower by {}", Seconds(more)),
-        () if more < -1e-9 * taken.0 => format!("faster by {} as stages are simulated; cuts are chosen for the least slowest stage", Seconds(-more)),
-        () => "as fast; more crosses it, or it comes later".into(),
+        () if more > 1e-9 * taken.0.0 => format!("slower by {}", Seconds(more)),
+        () if more < -1e-9 * taken.0.0 => format!("faster by {} as stages are simulated, but {slower}", Seconds(-more)),
+        () => format!("as fast, but {slower}"),
     }
 }
 

@@ -204,7 +204,7 @@ pub fn moves(entry: &Entry, what: &Composition<'_>, composed: &Composed) -> Vec<
                     let verdict = match () {
                         () if at == cuts[s].0 => "taken".into(),
                         () if bytes > what.limit => format!("needs {bytes}, and a device has {}", what.limit),
-                        () => cuts::verdict(c.step, composed.step),
+                        () => cuts::verdict((c.step, slower(&c, s)), (composed.step, slower(composed, s))),
                     };
                     let crossing = depth.layers[at - 1].crossing;
                     CutAlternative {
