@@ -22,7 +22,7 @@ pub(crate) struct Cli {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// Plan a training step for a cluster.
-    Compile(crate::compile::Args),
+    Compile(Box<crate::compile::Args>),
     /// Execute a plan.
     Run(crate::run::Args),
     /// Check a plan against the step it was made from.
