@@ -20,6 +20,7 @@ pub mod plan;
 pub mod program;
 pub mod sharding;
 pub mod text;
+pub mod trace;
 pub mod units;
 pub mod verify;
 

@@ -218,6 +218,6 @@ fn check_graph(graph: &Graph, context: &str, problems: &mut Vec<String>) {
     }
 }
 
-fn fits(ty: &TensorType) -> bool {
+pub(crate) fn fits(ty: &TensorType) -> bool {
     ty.shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.max(1))).is_some_and(|n| n < 1 << 48)
 }

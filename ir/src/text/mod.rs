@@ -11,7 +11,7 @@ mod dense;
 mod lexer;
 mod location;
 mod module;
-mod names;
+pub(crate) mod names;
 mod ops;
 mod parser;
 mod pretty;

@@ -223,12 +223,12 @@ pub(super) fn binary(name: &str) -> Option<BinaryOp> {
 }
 
 /// The name a function of one operand is printed with.
-pub(super) fn unary_name(op: UnaryOp) -> &'static str {
+pub(crate) fn unary_name(op: UnaryOp) -> &'static str {
     UNARY.iter().find(|(o, _)| *o == op).expect("invariant: every function has a name").1
 }
 
 /// The name a function of two operands is printed with.
-pub(super) fn binary_name(op: BinaryOp) -> &'static str {
+pub(crate) fn binary_name(op: BinaryOp) -> &'static str {
     BINARY.iter().find(|(o, _)| *o == op).expect("invariant: every function has a name").1
 }
 
