@@ -3,54 +3,17 @@
 //! Measures `shardwright compile` and `run` as a user starts them. Models come from the folder that `SHARDWRIGHT_DATA` names, else the bundled
 //! example is taken. XLA runs through `benches/jax_compare.py`, with four host devices, data-parallel, when `PYTHON` (default `python3`) has jax.
 
-use std::io::Read;
+mod support;
+
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::time::{Duration, Instant};
+use support::{report, run, shardwright};
 
 const DEVICES: u32 = 4;
 const STEPS: u32 = 6;
 
 /// What is measured, and what a plan for it may cost at most: seconds, and MiB of the compiler's memory.
 const MODELS: &[(&str, f64, u64)] = &[("gpt_4l", 3.0, 1536), ("gpt2_small", 8.0, 1536)];
-
-struct Child {
-    seconds: f64,
-    /// The most resident memory that was seen, in KiB.
-    peak: u64,
-    output: String,
-}
-
-/// Runs a command to its end, watching its memory.
-fn run(command: &mut Command) -> Result<Child, String> {
-    let began = Instant::now();
-    let mut child = command.stdout(Stdio::piped()).spawn().map_err(|e| format!("{command:?}: {e}"))?;
-    let mut pipe = child.stdout.take().expect("invariant: standard output is piped");
-    let reader = std::thread::spawn(move || {
-        let mut text = String::new();
-        pipe.read_to_string(&mut text).map(|_| text)
-    });
-    let status_file = format!("/proc/{}/status", child.id());
-    let mut peak = 0;
-    let status = loop {
-        // The high-water mark of the kernel: it is lost with the process, so it is read until the end.
-        if let Ok(text) = std::fs::read_to_string(&status_file) {
-            let mark = text.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB")?.trim().parse().ok());
-            peak = peak.max(mark.unwrap_or(0));
-        }
-        if let Some(status) = child.try_wait().map_err(|e| e.to_string())? {
-            break status;
-        }
-        std::thread::sleep(Duration::from_millis(3));
-    };
-    let seconds = began.elapsed().as_secs_f64();
-    let output = reader.join().expect("invariant: the reader does not panic").map_err(|e| e.to_string())?;
-    if status.success() { Ok(Child { seconds, peak, output }) } else { Err(format!("{command:?}: {status}")) }
-}
-
-fn shardwright() -> Command {
-    Command::new(env!("CARGO_BIN_EXE_shardwright"))
-}
 
 fn median(mut values: Vec<f64>) -> Option<f64> {
     values.sort_by(f64::total_cmp);
@@ -104,11 +67,6 @@ fn measure(model: &Path, limits: Option<(f64, u64)>) -> Result<(), String> {
         Err(why) => report(&format!("{name}: no comparison with XLA: {why}")),
     }
     Ok(())
-}
-
-#[allow(clippy::print_stdout, reason = "a benchmark's result is what it prints")]
-fn report(line: &str) {
-    println!("{line}");
 }
 
 fn main() {
