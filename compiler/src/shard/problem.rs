@@ -305,7 +305,7 @@ impl Instance {
             let (want, want_of) = distinct(kept[b].iter().map(|&s| &space.groups[g][s].reads[r]));
             let factor = weights.phase(space.phase(g)) * weights.tie.map_or(1.0, |t| t.edges(from, node, times));
             let times: Vec<Vec<i64>> =
-                have.iter().map(|h| want.iter().map(|w| resharder.time(ty, h, w).map_or(INFINITE, |t| pico(t * factor))).collect()).collect();
+                have.iter().map(|h| resharder.times(ty, h, &want).into_iter().map(|t| t.map_or(INFINITE, |t| pico(t * factor))).collect()).collect();
             if times.iter().flatten().all(|&t| t == 0) {
                 continue;
             }

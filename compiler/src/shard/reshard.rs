@@ -71,8 +71,34 @@ pub struct Resharder<'a> {
     first_rank: u32,
     /// Groups of devices by the axes they span: finding one walks over the devices.
     groups: std::cell::RefCell<BTreeMap<Vec<AxisId>, cost_model::Group>>,
-    /// Per (type, from): the cheapest way to every sharding that can be reached.
-    known: FxHashMap<(TensorType, Sharding), std::rc::Rc<BTreeMap<Sharding, Path>>>,
+    /// Per type and sharding: the cheapest way to every sharding that can be reached.
+    known: FxHashMap<TensorType, FxHashMap<Sharding, std::rc::Rc<Reached>>>,
+}
+
+/// What can be reached from one sharding: a tree of shortest paths.
+struct Reached {
+    /// Where each sharding is in the tree.
+    place: FxHashMap<Sharding, usize>,
+    /// Each with its time and the step that leads to it from an earlier one.
+    nodes: Vec<(Sharding, Seconds, Option<(usize, Step)>)>,
+}
+
+impl Reached {
+    fn time(&self, to: &Sharding) -> Option<Seconds> {
+        self.place.get(to).map(|&n| self.nodes[n].1)
+    }
+
+    fn path(&self, to: &Sharding) -> Option<Path> {
+        let mut at = *self.place.get(to)?;
+        let time = self.nodes[at].1;
+        let mut steps = Vec::new();
+        while let Some((from, step)) = &self.nodes[at].2 {
+            steps.push((step.clone(), self.nodes[at].0.clone()));
+            at = *from;
+        }
+        steps.reverse();
+        Some(Path { steps, time })
+    }
 }
 
 /// What slicing costs: it is read through, so next to nothing, but not less than nothing.
@@ -99,7 +125,7 @@ impl<'a> Resharder<'a> {
         if from == to {
             return Some(Path { steps: vec![], time: Seconds(0.0) });
         }
-        self.all(ty, from).get(to).cloned()
+        self.all(ty, from).path(to)
     }
 
     /// The time of the cheapest path.
@@ -107,42 +133,55 @@ impl<'a> Resharder<'a> {
         if from == to {
             return Some(Seconds(0.0));
         }
-        self.all(ty, from).get(to).map(|p| p.time)
+        self.all(ty, from).time(to)
+    }
+
+    /// The times from one sharding to several.
+    pub fn times(&mut self, ty: &TensorType, from: &Sharding, to: &[&Sharding]) -> Vec<Option<Seconds>> {
+        let all = self.all(ty, from);
+        to.iter().map(|to| all.time(to)).collect()
     }
 
     /// Every sharding that can be reached.
-    fn all(&mut self, ty: &TensorType, from: &Sharding) -> std::rc::Rc<BTreeMap<Sharding, Path>> {
-        let key = (ty.clone(), from.clone());
-        if let Some(all) = self.known.get(&key) {
+    fn all(&mut self, ty: &TensorType, from: &Sharding) -> std::rc::Rc<Reached> {
+        if let Some(all) = self.known.get(ty).and_then(|k| k.get(from)) {
             return all.clone();
         }
         let all = std::rc::Rc::new(self.explore(ty, from));
-        self.known.insert(key, all.clone());
+        self.known.entry(ty.clone()).or_default().insert(from.clone(), all.clone());
         all
     }
 
-    fn explore(&self, ty: &TensorType, from: &Sharding) -> BTreeMap<Sharding, Path> {
-        let mut done: BTreeMap<Sharding, Path> = BTreeMap::new();
-        let mut open: BTreeMap<Sharding, Path> = BTreeMap::new();
-        open.insert(from.clone(), Path { steps: vec![], time: Seconds(0.0) });
-        while let Some((at, path)) =
-            open.iter().min_by(|a, b| a.1.time.0.total_cmp(&b.1.time.0).then_with(|| a.0.cmp(b.0))).map(|(s, p)| (s.clone(), p.clone()))
-        {
-            open.remove(&at);
-            for (step, next, cost) in self.steps(ty, &at) {
-                if done.contains_key(&next) || !is_valid(&next, &ty.shape, self.mesh) {
-                    continue;
-                }
-                let time = path.time + cost;
-                if open.get(&next).is_none_or(|p| time < p.time) {
-                    let mut steps = path.steps.clone();
-                    steps.push((step, next.clone()));
-                    open.insert(next, Path { steps, time });
+    /// Dijkstra's algorithm; of equal times the smaller sharding goes first.
+    fn explore(&self, ty: &TensorType, from: &Sharding) -> Reached {
+        let mut place: FxHashMap<Sharding, usize> = FxHashMap::default();
+        let mut nodes = vec![(from.clone(), Seconds(0.0), None)];
+        let mut open = vec![true];
+        place.insert(from.clone(), 0);
+        loop {
+            let nearest =
+                (0..nodes.len()).filter(|&n| open[n]).min_by(|&a, &b| nodes[a].1.0.total_cmp(&nodes[b].1.0).then_with(|| nodes[a].0.cmp(&nodes[b].0)));
+            let Some(at) = nearest else { return Reached { place, nodes } };
+            open[at] = false;
+            let (sharding, so_far) = (nodes[at].0.clone(), nodes[at].1);
+            for (step, next, cost) in self.steps(ty, &sharding) {
+                let time = so_far + cost;
+                match place.get(&next) {
+                    Some(&n) => {
+                        if open[n] && time < nodes[n].1 {
+                            nodes[n].1 = time;
+                            nodes[n].2 = Some((at, step));
+                        }
+                    }
+                    None if is_valid(&next, &ty.shape, self.mesh) => {
+                        place.insert(next.clone(), nodes.len());
+                        nodes.push((next, time, Some((at, step))));
+                        open.push(true);
+                    }
+                    None => {}
                 }
             }
-            done.insert(at, path);
         }
-        done
     }
 
     /// Every single step from a sharding.

@@ -41,22 +41,22 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Cuts a step into microbatches and ties its copies. `full` as in [`runs::runs`].
-    pub fn new(canonical: &Canonical, analysis: &Analysis, microbatches: u32, full: &dyn Fn(&Layers, u32, u32) -> u32) -> Prepared {
+    /// Cuts a step into microbatches and ties its copies. `full` and `ends_apart` as in [`runs::runs`].
+    pub fn new(canonical: &Canonical, analysis: &Analysis, microbatches: u32, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart: bool) -> Prepared {
         let step = StepGraph::new(&microbatched(canonical, analysis, microbatches), &canonical.interface);
         let stored = stored_values(&step);
         let layers = layers::layers(&step, &stored);
-        Prepared::of(step, stored, layers, full)
+        Prepared::of(step, stored, layers, full, ends_apart)
     }
 
     /// Ties the copies of a step whose layers are known.
-    pub fn of(step: StepGraph, stored: SecondaryMap<ValueId, bool>, layers: Layers, full: &dyn Fn(&Layers, u32, u32) -> u32) -> Prepared {
+    pub fn of(step: StepGraph, stored: SecondaryMap<ValueId, bool>, layers: Layers, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart: bool) -> Prepared {
         let layers = runs::join_periods(&layers);
         let groups = groups::groups(&step.graph, &|o| {
             let i = o.0 as usize;
             step.phase_of(o) as u64 | u64::from(layers.of[i]) << 8 | u64::from(layers.everywhere[i]) << 4
         });
-        let mut runs = runs::runs(&layers, full);
+        let mut runs = runs::runs(&layers, full, ends_apart);
         let tie = runs::tie(&step, &layers, &groups, &mut runs);
         let layer_of = groups
             .groups

@@ -24,7 +24,7 @@ use std::collections::BTreeMap;
 pub struct Shallow<'a> {
     /// The step.
     pub module: &'a Module,
-    /// Of every stack of repeated layers: what its layers' names begin with (`layers`, `decoder.layers`), its layers in the step, its layers in the model.
+    /// Of every stack of repeated layers: what its layers' names begin with (`layers.`, `decoder.layers.`), its layers in the step, its layers in the model.
     pub stacks: &'a [(String, u32, u32)],
 }
 
@@ -32,7 +32,7 @@ impl Shallow<'_> {
     /// How many layers of the model a run of the step stands for.
     fn full(&self, layers: &Layers, first: u32, copies: u32) -> u32 {
         let name = &layers.layers[first as usize].name;
-        let stack = self.stacks.iter().find(|(prefix, ..)| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.starts_with('.')));
+        let stack = self.stacks.iter().find(|(prefix, ..)| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit())));
         stack.map_or(copies, |(_, traced, full)| copies + full.saturating_sub(*traced))
     }
 }
@@ -58,7 +58,7 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     // What the user fixed of the stages is meant for all of them; on many nodes the program over unlike stages takes long and gains little.
     let unlike = request.mesh.is_empty() && request.stages.is_none() && options.cluster.nodes <= UNLIKE_NODES;
     let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, stop: &stop, unlike };
-    let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full);
+    let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full, false);
     let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
     let searched = timings.pass("search", || search::search(&model, &list, effort));
     let Some(best) = searched.best.clone() else {

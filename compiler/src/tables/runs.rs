@@ -1,6 +1,6 @@
 //! Runs of identical layers, and which nodes of the sharding problem are copies of each other.
 //!
-//! The first and the last layer of a run stay apart, since what surrounds them differs; the others are copies. A node of one copy corresponds to the node at
+//! The first and the last layer of a run may stay apart, since what surrounds them differs; the others are copies. A node of one copy corresponds to the node at
 //! the same place of another: the same ops on the same types, in graph order. Scalars that chain through all layers (a clipping norm) are left alone.
 //! Invariant: two layers whose nodes do not correspond one by one are not tied.
 
@@ -21,6 +21,15 @@ pub struct Run {
     pub copies: u32,
     /// How many layers the model has of it.
     pub layers: u32,
+    /// Whether the first and the last are planned for themselves.
+    pub ends_apart: bool,
+}
+
+impl Run {
+    /// The tied layers of the step: the first of them and how many.
+    fn tied(&self) -> (u32, u32) {
+        if self.ends_apart { (self.first + 1, self.copies.saturating_sub(2)) } else { (self.first, self.copies) }
+    }
 }
 
 /// Fewer layers than this are no run: its two ends stay apart.
@@ -29,7 +38,7 @@ const SHORTEST: u32 = 4;
 const SMALL: u64 = 64;
 
 /// The runs of a step: stretches of equal kinds. `full` says how many layers a run of the model has, given its first layer and its length in the step.
-pub fn runs(layers: &Layers, full: &dyn Fn(&Layers, u32, u32) -> u32) -> Vec<Run> {
+pub fn runs(layers: &Layers, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart: bool) -> Vec<Run> {
     let kinds: Vec<u32> = layers.layers.iter().map(|l| l.kind).collect();
     let mut out = Vec::new();
     let mut first = 0;
@@ -37,7 +46,7 @@ pub fn runs(layers: &Layers, full: &dyn Fn(&Layers, u32, u32) -> u32) -> Vec<Run
         let copies = stretch.len() as u32;
         let layers = full(layers, first, copies);
         if copies >= SHORTEST || layers > copies {
-            out.push(Run { first, copies, layers });
+            out.push(Run { first, copies, layers, ends_apart });
         }
         first += copies;
     }
@@ -101,10 +110,14 @@ pub fn expand(layers: u32, runs: &[Run]) -> Vec<u32> {
     let mut at = 0;
     while at < layers {
         match runs.iter().find(|r| r.first == at) {
-            Some(run) if run.copies >= 3 => {
+            Some(run) if run.ends_apart && run.copies >= 3 => {
                 out.push(at);
                 out.extend((2..run.layers).map(|_| at + 1));
                 out.push(at + run.copies - 1);
+                at += run.copies;
+            }
+            Some(run) if !run.ends_apart => {
+                out.extend((0..run.layers).map(|_| at));
                 at += run.copies;
             }
             _ => {
@@ -170,14 +183,13 @@ pub fn tie(step: &StepGraph, layers: &Layers, groups: &Groups, runs: &mut Vec<Ru
     let count = step.inputs.len() + groups.groups.len();
     let mut tie = Tie { of: (0..count as u32).collect(), copy: vec![None; count], runs: vec![] };
     runs.retain(|run| {
-        let copies = run.copies.saturating_sub(2);
-        let first = run.first + 1;
+        let (first, copies) = run.tied();
         let same = |l: u32| nodes[l as usize].iter().map(|n| n.1).eq(nodes[first as usize].iter().map(|n| n.1));
         if copies == 0 || !(first..first + copies).all(same) {
             return false;
         }
         let number = tie.runs.len() as u32;
-        tie.runs.push((copies, run.layers - 2));
+        tie.runs.push((copies, run.layers - (run.copies - copies)));
         for c in 0..copies {
             for (k, &(node, _)) in nodes[(first + c) as usize].iter().enumerate() {
                 // The earliest of the copies decides, whichever layer it is in: arguments may be listed in any order.
@@ -211,8 +223,9 @@ mod tests {
 
     #[test]
     fn a_run_is_expanded_between_its_ends() {
-        let run = Run { first: 1, copies: 4, layers: 7 };
+        let run = Run { first: 1, copies: 4, layers: 7, ends_apart: true };
         assert_eq!(expand(6, &[run]), [0, 1, 2, 2, 2, 2, 2, 4, 5]);
+        assert_eq!(expand(6, &[Run { ends_apart: false, ..run }]), [0, 1, 1, 1, 1, 1, 1, 1, 5]);
         assert_eq!(expand(3, &[]), [0, 1, 2]);
     }
 }

@@ -118,7 +118,7 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
         if !prepared.is_empty() && model.stop.now() {
             break;
         }
-        prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, model.full));
+        prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, model.full, false));
     }
     let settings: Vec<Setting> = settings.iter().filter(|s| prepared.contains_key(&s.microbatches)).cloned().collect();
     let grids: BTreeMap<u32, Grid> = prepared.iter().map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();
