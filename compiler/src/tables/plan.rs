@@ -59,6 +59,14 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     let unlike = request.mesh.is_empty() && request.stages.is_none() && options.cluster.nodes <= UNLIKE_NODES;
     let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, stop: &stop, unlike };
     let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full, false);
+    let missing: u32 = shallow.stacks.iter().map(|(_, traced, full)| full.saturating_sub(*traced)).sum();
+    if (one.depth().len() as u32) < one.layers.layers.len() as u32 + missing {
+        let kinds: Vec<String> = one.layers.layers.iter().map(|l| l.name.clone()).collect();
+        return Err(Diagnostic::outcome("E0412", "the layers that were traced are not alike, so they cannot stand for the others")
+            .with_note(format!("layers of the step: {}", kinds.join(", ")))
+            .with_help("trace every layer: `--depth` with the model's number of layers")
+            .into());
+    }
     let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
     let searched = timings.pass("search", || search::search(&model, &list, effort));
     let Some(best) = searched.best.clone() else {

@@ -177,15 +177,20 @@ fn nodes(step: &StepGraph, layers: &Layers, groups: &Groups) -> Vec<Vec<(usize, 
     of
 }
 
-/// Ties the copies of every run. `runs` that turn out not to correspond are dropped, and stand for no more than their own layers.
+/// Ties the copies of every run; ends that are not like the others stay apart. `runs` that turn out not to correspond are dropped, and stand for no more than their own layers.
 pub fn tie(step: &StepGraph, layers: &Layers, groups: &Groups, runs: &mut Vec<Run>) -> Tie {
     let nodes = nodes(step, layers, groups);
     let count = step.inputs.len() + groups.groups.len();
     let mut tie = Tie { of: (0..count as u32).collect(), copy: vec![None; count], runs: vec![] };
-    runs.retain(|run| {
+    runs.retain_mut(|run| {
+        let same = |(first, copies): (u32, u32)| {
+            copies > 0 && (first..first + copies).all(|l| nodes[l as usize].iter().map(|n| n.1).eq(nodes[first as usize].iter().map(|n| n.1)))
+        };
+        if !run.ends_apart && !same(run.tied()) {
+            run.ends_apart = true;
+        }
         let (first, copies) = run.tied();
-        let same = |l: u32| nodes[l as usize].iter().map(|n| n.1).eq(nodes[first as usize].iter().map(|n| n.1));
-        if copies == 0 || !(first..first + copies).all(same) {
+        if !same((first, copies)) {
             return false;
         }
         let number = tie.runs.len() as u32;
