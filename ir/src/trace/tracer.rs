@@ -476,5 +476,7 @@ pub(super) fn label(kind: &OpKind) -> String {
         OpKind::ReduceScatter { .. } => "reduce_scatter".into(),
         OpKind::AllToAll { .. } => "all_to_all".into(),
         OpKind::ShardSlice { .. } => "shard_slice".into(),
+        OpKind::Attention(_) => "attention".into(),
+        OpKind::AttentionGrad { .. } => "attention_grad".into(),
     }
 }

@@ -77,6 +77,8 @@ pub(super) fn vjp(kind: &OpKind, site: &Site<'_>) -> Pulled {
         OpKind::AllReduce { .. } | OpKind::AllGather { .. } | OpKind::ReduceScatter { .. } | OpKind::AllToAll { .. } | OpKind::ShardSlice { .. } => {
             Err("it is made by partitioning, which comes after differentiation".into())
         }
+        OpKind::Attention(_) => Err("attention is not traced as one op yet; write it out".into()),
+        OpKind::AttentionGrad { .. } => Err("it is a derivative itself, and has none here".into()),
         OpKind::Barrier | OpKind::Sort { .. } | OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } => {
             unreachable!("invariant: matched above")
         }
