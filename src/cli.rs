@@ -23,6 +23,8 @@ pub(crate) struct Cli {
 pub(crate) enum Command {
     /// Plan a training step for a cluster.
     Compile(Box<crate::compile::Args>),
+    /// Trace the training step of a model by its configuration.
+    Trace(crate::trace::Args),
     /// Execute a plan.
     Run(crate::run::Args),
     /// Check a plan against the step it was made from.
@@ -38,6 +40,7 @@ impl Command {
     pub(crate) fn run(&self, terminal: &Terminal) -> ir::Result<ExitCode> {
         match self {
             Command::Compile(args) => crate::compile::command(args, terminal),
+            Command::Trace(args) => crate::trace::command(args, terminal),
             Command::Run(args) => crate::run::command(args, terminal),
             Command::Verify(args) => crate::verify::command(args, terminal),
             Command::View(args) => crate::view::command(args, terminal),

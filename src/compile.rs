@@ -1,8 +1,9 @@
 //! `compile MODEL --cluster CLUSTER -o PLAN`: plans a step and makes its code.
 
 use crate::diagnostics::Terminal;
+use crate::trace::{Tracing, described};
 use compiler::batch::state::Overrides;
-use compiler::import;
+use compiler::import::{self, Imported};
 use compiler::pipeline::{self, Options, Timings};
 use compiler::stop::Stop;
 use cost_model::Cluster;
@@ -18,7 +19,13 @@ use std::time::Duration;
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The step, as `jax.jit(train_step).lower(…).as_text()` prints it.
-    model: PathBuf,
+    #[arg(required_unless_present = "config", conflicts_with = "config")]
+    model: Option<PathBuf>,
+    /// Instead of a step a model's shape, a Hugging Face `config.json`, whose step is traced.
+    #[arg(long, value_name = "FILE")]
+    config: Option<PathBuf>,
+    #[command(flatten)]
+    tracing: Tracing,
     /// The cluster: `local:N`, `dgx-a100:N`, `dgx-h100:N`, `p3.16xlarge:N`, or a TOML file.
     #[arg(long)]
     cluster: String,
@@ -125,7 +132,8 @@ fn request(args: &Args) -> Result<Request> {
     if !errors.is_empty() {
         return Err(Diagnostics(errors));
     }
-    let model = args.model.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
+    let path = args.model.as_ref().or(args.config.as_ref());
+    let model = path.and_then(|p| p.file_name()).map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     Ok(Request {
         model,
         strategy: args.strategy.clone(),
@@ -182,7 +190,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     if let Some(line) = &line {
         stop = stop.watched(line.watch());
     }
-    let imported = import::import(&args.model)?;
+    let imported = read(args, terminal)?;
     terminal.notes(&imported.notes);
     if args.pin_from_file {
         request.pins.extend(imported.pins.iter().filter(|p| p.function == "main").map(stated_pin));
@@ -199,6 +207,19 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     }
     summary(&plan, args, &timings, terminal);
     Ok(ExitCode::SUCCESS)
+}
+
+/// The step: imported, or traced from a configuration.
+fn read(args: &Args, terminal: &Terminal) -> Result<Imported> {
+    match (&args.model, &args.config) {
+        (Some(model), _) => import::import(model),
+        (None, Some(config)) => {
+            let traced = args.tracing.trace(config, terminal)?;
+            terminal.progress("Traced", &described(&traced, config));
+            Ok(Imported { module: traced.module, notes: Vec::new(), pins: Vec::new() })
+        }
+        (None, None) => Err(Diagnostic::input("E0409", "neither a step nor a configuration is given").with_help("name a step, or a model by `--config`").into()),
+    }
 }
 
 fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {

@@ -9,6 +9,7 @@ mod explain;
 mod interrupt;
 mod progress;
 mod run;
+mod trace;
 mod verify;
 mod view;
 

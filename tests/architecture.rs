@@ -7,13 +7,14 @@ use std::process::Command;
 /// For each crate of the workspace the others that it may depend on.
 const ARROWS: &[(&str, &[&str])] = &[
     ("ir", &[]),
+    ("models", &["ir"]),
     ("cost_model", &["ir"]),
     ("solver", &[]),
     ("mlir", &["ir"]),
     ("compiler", &["ir", "cost_model", "solver", "mlir"]),
     ("runtime", &["ir"]),
     ("viz", &["ir"]),
-    ("shardwright", &["ir", "cost_model", "compiler", "runtime", "viz"]),
+    ("shardwright", &["ir", "models", "cost_model", "compiler", "runtime", "viz"]),
 ];
 
 /// Crates that bring a large foreign library, and the only crate of ours that may name each.

@@ -1,0 +1,55 @@
+//! How many floating-point operations the products of a traced step take.
+//!
+//! A product's are two for each pair of elements that meet. A convolution's gradients take what the convolution takes: multiplications with the zeros of a
+//! dilation do not count, neither does recomputation. Products that only move tokens (scopes [`MOVING`]) do not count either.
+
+use crate::context::Run;
+use ir::graph::{Graph, Op};
+use ir::op::{ConvDims, DotDims, OpKind};
+use std::collections::BTreeMap;
+
+/// Scopes whose products choose rows with one-hot tensors.
+const MOVING: [&str; 4] = ["dispatch", "combine", "places", "bias"];
+
+/// The operations of a step in which every run has its full depth.
+pub(crate) fn count(graph: &Graph, runs: &[Run]) -> f64 {
+    let mut convolutions: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut total = 0.0;
+    for op in graph.ops.values() {
+        let name = op.results.first().map_or("", |&v| &*graph.values[v].name);
+        let forward = name.split("/grad").next().unwrap_or(name);
+        let one = match &op.kind {
+            OpKind::Dot(dims) => dot(graph, op, dims),
+            OpKind::Convolution(_) if forward != name => convolutions.get(forward).copied().unwrap_or(0),
+            OpKind::Convolution(dims) => {
+                let n = convolution(graph, op, dims);
+                convolutions.insert(forward, n);
+                n
+            }
+            _ => continue,
+        };
+        if forward.split('/').any(|part| MOVING.contains(&part)) {
+            continue;
+        }
+        total += one as f64 * repetitions(forward, runs);
+    }
+    total
+}
+
+/// How many of the full depth's layers one traced one stands for.
+pub(crate) fn repetitions(name: &str, runs: &[Run]) -> f64 {
+    let run = runs.iter().find(|r| name.strip_prefix(r.prefix.as_str()).is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())));
+    run.map_or(1.0, |r| f64::from(r.depth_full) / f64::from(r.depth_traced.max(1)))
+}
+
+fn dot(graph: &Graph, op: &Op, dims: &DotDims) -> u64 {
+    let left = &graph.ty(op.operands[0]).shape;
+    let summed: u64 = dims.lhs_contract.iter().map(|&d| left[d]).product();
+    2 * summed * graph.ty(op.results[0]).elements()
+}
+
+fn convolution(graph: &Graph, op: &Op, dims: &ConvDims) -> u64 {
+    let kernel = &graph.ty(op.operands[1]).shape;
+    let met: u64 = dims.kernel_spatial.iter().map(|&d| kernel[d]).product::<u64>() * kernel[dims.kernel_input];
+    2 * met * graph.ty(op.results[0]).elements()
+}
