@@ -6,7 +6,7 @@ use crate::flops;
 use crate::settings::{OptimizerKind, Precision, Settings};
 use ir::diagnostic::{Diagnostic, Result};
 use ir::interp;
-use ir::trace::{Argument, Optimizer, Role, Tracer, Training, training_step};
+use ir::trace::{Argument, LossScale, Optimizer, Role, Tracer, Training, training_step};
 use ir::{DType, Flops, Module};
 
 /// Tokens of a sequence where nothing else is said.
@@ -68,7 +68,7 @@ pub fn trace(config: &Config, settings: &Settings) -> Result<Traced> {
         failed
     })?;
     let runs = ctx.runs();
-    let arguments = tracer.finished_arguments();
+    let arguments = step.arguments;
     let trained = arguments.iter().filter(|a| a.role == Role::Parameter);
     let parameters: f64 = trained.map(|a| a.ty.elements() as f64 * flops::repetitions(&a.name, &runs)).sum();
     let flops = step.module.main().map_or(0.0, |graph| flops::count(graph, &runs));
@@ -104,7 +104,10 @@ fn training(settings: &Settings) -> Training {
         OptimizerKind::Sgd => Optimizer::sgd(rate),
         OptimizerKind::Momentum => Optimizer::momentum(rate, 0.9),
     };
-    let training = Training::new(optimizer);
+    let mut training = Training::new(optimizer);
+    if settings.precision == Precision::F16 {
+        training = training.scaled(LossScale::dynamic());
+    }
     match settings.clip_norm {
         Some(norm) => training.clipped(norm),
         None => training,
