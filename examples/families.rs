@@ -25,8 +25,9 @@ fn main() -> ExitCode {
 
 fn train(name: &str) -> ir::Result<()> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("examples/configs/tiny_{name}.json"));
-    let text = std::fs::read_to_string(&path)
-        .map_err(|e| ir::Diagnostic::input("E0118", format!("{} cannot be read: {e}", path.display())).with_help(format!("known are {}", FAMILIES.join(", "))))?;
+    let text = std::fs::read_to_string(&path).map_err(|e| {
+        ir::Diagnostic::input("E0118", format!("{} cannot be read: {e}", path.display())).with_help(format!("known are {}", FAMILIES.join(", ")))
+    })?;
     let config = Config::read(&path.display().to_string(), &text)?;
     let settings = Settings { sequence: config.takes_sequences().then_some(16), ..Settings::default() };
     let mut trainer = Trainer::new(&config, &settings, "local:4", 1)?;

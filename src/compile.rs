@@ -185,13 +185,14 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         runtime::checkpoint::check_writable(path)?;
     }
     let start = std::time::Instant::now();
-    let line = terminal.progress_line(args.progress);
     let mut stop = Stop::after(time_limit(args)?).or_when(crate::interrupt::wish());
+    let (imported, stacks) = read(args, terminal)?;
+    request.premises.stacks = stacks;
+    terminal.notes(&imported.notes);
+    let line = terminal.progress_line(args.progress);
     if let Some(line) = &line {
         stop = stop.watched(line.watch());
     }
-    let imported = read(args, terminal)?;
-    terminal.notes(&imported.notes);
     if args.pin_from_file {
         request.pins.extend(imported.pins.iter().filter(|p| p.function == "main").map(stated_pin));
     }
@@ -209,16 +210,20 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The step: imported, or traced from a configuration.
-fn read(args: &Args, terminal: &Terminal) -> Result<Imported> {
+/// The step, imported or traced from a configuration, and of which stacks of layers it has few.
+fn read(args: &Args, terminal: &Terminal) -> Result<(Imported, Vec<(String, u32, u32)>)> {
     match (&args.model, &args.config) {
-        (Some(model), _) => import::import(model),
+        (Some(model), _) => Ok((import::import(model)?, Vec::new())),
         (None, Some(config)) => {
             let traced = args.tracing.trace(config, terminal)?;
             terminal.progress("Traced", &described(&traced, config));
-            Ok(Imported { module: traced.module, notes: Vec::new(), pins: Vec::new() })
+            let few = traced.runs.iter().filter(|r| r.depth_traced < r.depth_full);
+            let stacks = few.map(|r| (r.prefix.clone(), r.depth_traced, r.depth_full)).collect();
+            Ok((Imported { module: traced.module, notes: Vec::new(), pins: Vec::new() }, stacks))
         }
-        (None, None) => Err(Diagnostic::input("E0409", "neither a step nor a configuration is given").with_help("name a step, or a model by `--config`").into()),
+        (None, None) => {
+            Err(Diagnostic::input("E0409", "neither a step nor a configuration is given").with_help("name a step, or a model by `--config`").into())
+        }
     }
 }
 

@@ -162,7 +162,11 @@ fn summary(traced: &Traced, args: &Args, terminal: &Terminal) {
 
 /// A line about a traced step.
 pub(crate) fn described(traced: &Traced, path: &Path) -> String {
-    let runs: Vec<String> = traced.runs.iter().map(|r| if r.depth_traced == r.depth_full { r.depth_full.to_string() } else { format!("{} of {}", r.depth_traced, r.depth_full) }).collect();
+    let runs: Vec<String> = traced
+        .runs
+        .iter()
+        .map(|r| if r.depth_traced == r.depth_full { r.depth_full.to_string() } else { format!("{} of {}", r.depth_traced, r.depth_full) })
+        .collect();
     format!(
         "{}  {} parameters · {} layers · {} tokens and {:.3e} operations a step · {} ops",
         path.display(),

@@ -3,6 +3,7 @@
 
 use compiler::batch::state::Overrides;
 use compiler::pipeline::{self, Options, Timings};
+use compiler::stop::Stop;
 use cost_model::Cluster;
 use ir::plan::{Plan, Request};
 use ir::{DType, Diagnostic, Result};
@@ -29,6 +30,7 @@ impl Trainer {
             cluster: Cluster::parse(cluster)?,
             level: "x86-64-v3".into(),
             code: true,
+            stop: Stop::never(),
         };
         let plan = Arc::new(pipeline::compile(&traced.module, &options, &mut Timings::default())?);
         let mut session = Session::open(&plan, &runtime::Options::default())?;

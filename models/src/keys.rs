@@ -247,9 +247,10 @@ impl<'a> Keys<'a> {
 
     /// An error about how keys fit together, shown at the first of `names` that is given.
     pub(crate) fn misfit(&mut self, names: &[&str], message: impl Into<String>, help: impl Into<String>) {
-        let range = names.iter().find_map(|n| self.members.iter().find(|m| m.key == *n)).map_or(self.whole.range.start..self.whole.range.start + 1, |m| {
-            m.node.range.clone()
-        });
+        let range = names
+            .iter()
+            .find_map(|n| self.members.iter().find(|m| m.key == *n))
+            .map_or(self.whole.range.start..self.whole.range.start + 1, |m| m.node.range.clone());
         self.errors.push(Diagnostic::input("E0135", message).at(self.source.span(&range)).with_help(help));
     }
 

@@ -87,7 +87,15 @@ pub struct Settings {
 
 impl Default for Settings {
     fn default() -> Settings {
-        Settings { global_batch: 8, sequence: None, precision: Precision::F32, optimizer: OptimizerKind::AdamW, learning_rate: 1e-3, clip_norm: Some(1.0), depth: None }
+        Settings {
+            global_batch: 8,
+            sequence: None,
+            precision: Precision::F32,
+            optimizer: OptimizerKind::AdamW,
+            learning_rate: 1e-3,
+            clip_norm: Some(1.0),
+            depth: None,
+        }
     }
 }
 

@@ -157,9 +157,7 @@ impl T5 {
         });
         let mut x = x + mixed;
         if let Some(encoded) = around.encoded {
-            let crossed = t.scope("cross_attention", || {
-                self.attend(&rms_norm("norm", &x, self.epsilon), encoded, Scores { scale: 1.0, ..Scores::default() })
-            });
+            let crossed = t.scope("cross_attention", || self.attend(&rms_norm("norm", &x, self.epsilon), encoded, Scores { scale: 1.0, ..Scores::default() }));
             x = x + crossed;
         }
         t.scope("mlp", || {
@@ -175,7 +173,8 @@ impl T5 {
                 }
                 (_, loss) => {
                     let up = Linear::plain(self.inner, into).of("up", &normed);
-                    let inner = if self.gated { self.activation.of(&Linear::plain(self.inner, into).of("gate", &normed)) * up } else { self.activation.of(&up) };
+                    let inner =
+                        if self.gated { self.activation.of(&Linear::plain(self.inner, into).of("gate", &normed)) * up } else { self.activation.of(&up) };
                     (&x + Linear::plain(self.hidden, out).of("down", &inner), loss)
                 }
             }
