@@ -2,6 +2,7 @@
 
 use super::Tensor;
 use super::tracer::span;
+use crate::attention::Attention;
 use crate::diagnostic::Diagnostic;
 use crate::dtype::{DType, TensorType};
 use crate::infer;
@@ -140,6 +141,14 @@ impl Tensor {
     fn sum_letters(&self, letters: &[char], kept: impl Fn(&char) -> bool) -> (Tensor, Vec<char>) {
         let dims: Vec<i64> = letters.iter().enumerate().filter(|(_, c)| !kept(c)).map(|(d, _)| d as i64).collect();
         (self.sum(&dims), letters.iter().copied().filter(|c| kept(c)).collect())
+    }
+
+    /// Attention of these queries as one operation, which keeps no scores; `bias` as [`Attention::bias`] says, or none.
+    #[must_use]
+    #[track_caller]
+    pub fn attention(&self, keys: &Tensor, values: &Tensor, bias: Option<&Tensor>, attention: Attention) -> Tensor {
+        let operands: Vec<&Tensor> = [self, keys, values].into_iter().chain(bias).collect();
+        self.tracer().emit(OpKind::Attention(Box::new(attention)), &operands, None, Vec::new()).swap_remove(0)
     }
 
     /// A convolution of `[batch, spatial…, features]` with a kernel `[spatial…, input features, output features]`.

@@ -67,6 +67,8 @@ pub(super) fn vjp(kind: &OpKind, site: &Site<'_>) -> Pulled {
         OpKind::SelectAndScatter { window } => window::select_and_scatter(site, ct, window),
         OpKind::Dot(dims) => Ok(product::dot(site, ct, dims)),
         OpKind::Convolution(dims) => product::convolution(site, ct, dims),
+        OpKind::Attention(attention) => product::attention(site, ct, attention),
+        OpKind::AttentionGrad { .. } => Err("it is a derivative itself, and has none here".into()),
         OpKind::Gather(dims) => Ok(indexing::gather(site, ct, dims)),
         OpKind::TopK { .. } => Ok(indexing::top_k(site, ct)),
         OpKind::RngBitGenerator { .. } => none(),
@@ -77,8 +79,6 @@ pub(super) fn vjp(kind: &OpKind, site: &Site<'_>) -> Pulled {
         OpKind::AllReduce { .. } | OpKind::AllGather { .. } | OpKind::ReduceScatter { .. } | OpKind::AllToAll { .. } | OpKind::ShardSlice { .. } => {
             Err("it is made by partitioning, which comes after differentiation".into())
         }
-        OpKind::Attention(_) => Err("attention is not traced as one op yet; write it out".into()),
-        OpKind::AttentionGrad { .. } => Err("it is a derivative itself, and has none here".into()),
         OpKind::Barrier | OpKind::Sort { .. } | OpKind::Reduce { .. } | OpKind::ReduceWindow { .. } | OpKind::Scatter { .. } => {
             unreachable!("invariant: matched above")
         }

@@ -5,7 +5,8 @@
 
 use super::movement::inverse;
 use super::{Pulled, Site};
-use crate::op::{ConvDims, DotDims};
+use crate::attention::Attention;
+use crate::op::{ConvDims, DotDims, OpKind};
 use crate::trace::Tensor;
 
 pub(super) fn dot(site: &Site<'_>, ct: &Tensor, dims: &DotDims) -> Vec<Option<Tensor>> {
@@ -110,4 +111,18 @@ pub(super) fn convolution(site: &Site<'_>, ct: &Tensor, dims: &ConvDims) -> Pull
         x.convolution(ct, new).reverse(&reversed)
     });
     Ok(vec![left, right])
+}
+
+/// Attention's own derivative, which computes the scores again. Its second result, a statistic of the rows, is for that alone.
+pub(super) fn attention(site: &Site<'_>, ct: &Tensor, attention: &Attention) -> Pulled {
+    if site.cotangents.get(1).is_some_and(Option::is_some) {
+        return Err("only the result of an attention is differentiated, not its rows' logarithms".into());
+    }
+    let bias = attention.bias.is_some() && site.wanted[3] && site.operands[3].dtype().is_float();
+    let [q, k, v] = [0, 1, 2].map(|i| &site.operands[i]);
+    let operands: Vec<&Tensor> = [q, k, v, &site.results[0], &site.results[1], ct].into_iter().chain(&site.operands[3..]).collect();
+    let kind = OpKind::AttentionGrad { attention: Box::new(attention.clone()), bias };
+    let mut found: Vec<Option<Tensor>> = q.tracer().emit(kind, &operands, None, Vec::new()).into_iter().map(Some).collect();
+    found.resize(site.operands.len(), None);
+    Ok(found)
 }
