@@ -30,7 +30,7 @@ impl Trainer {
             cluster: Cluster::parse(cluster)?,
             level: "x86-64-v3".into(),
             code: true,
-            stop: Stop::never(),
+            stop: Stop::default(),
         };
         let plan = Arc::new(pipeline::compile(&traced.module, &options, &mut Timings::default())?);
         let mut session = Session::open(&plan, &runtime::Options::default())?;
