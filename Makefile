@@ -6,12 +6,13 @@ MODEL := examples/models/gpt_tiny.mlir
 INPUTS := $(addprefix --inputs ,$(wildcard examples/models/gpt_tiny.safetensors))
 BATCHES := $(addprefix --batches ,$(wildcard examples/models/gpt_tiny.batches.safetensors))
 
-.PHONY: help setup build demo test bench fmt lint
+.PHONY: help setup build demo test hunt bench fmt lint
 
 help:
 	@echo 'make setup   install LLVM/MLIR 22 and the other packages that are missing'
 	@echo 'make demo    compile, run and draw a small model on 4 devices'
 	@echo 'make test    everything that is checked: format, lints, tests'
+	@echo 'make hunt    the property tests with other seeds: SEEDS=20, or SEEDS="7 8 9"'
 	@echo 'make build   optimised binaries in target/release'
 	@echo 'make bench   measure kernels, planning and whole steps'
 	@echo 'make fmt     format the sources'
@@ -42,6 +43,9 @@ test: lint
 	$(CARGO) test --workspace
 	@echo
 	@echo 'make test: format, lints and all tests passed'
+
+hunt: setup
+	scripts/hunt.sh $(SEEDS)
 
 bench: build
 	scripts/bench.sh

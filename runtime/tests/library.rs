@@ -104,6 +104,9 @@ fn pads() {
         (vec![-1, 0], vec![2, -2], vec![1, 2]),
         (vec![-3, 1], vec![-2, 0], vec![2, 0]),
         (vec![0, -4], vec![1, -1], vec![0, 1]),
+        // Gaps and cuts that together give back the shape.
+        (vec![0, 0], vec![-3, -8], vec![1, 2]),
+        (vec![-3, -4], vec![0, 0], vec![1, 1]),
     ] {
         let shape = [4i64, 5];
         let size = |d: usize| (shape[d] + (shape[d] - 1) * interior[d] as i64 + low[d] + high[d]) as u64;
@@ -211,6 +214,9 @@ fn reductions() {
         &[ty(DType::I32, &[2, 7, 3]), ty(DType::I32, &[])],
         &[ty(DType::I32, &[2, 7, 3])],
     );
+    // A window of one element that its padding shifts.
+    let shifted = window(&[1, 7, 1], &[1; 3], &[(1, -1), (6, 0), (-1, 1)], &[1; 3], &[1; 3]);
+    check(OpKind::ReduceWindow { window: shifted, reducer: Reducer::Add }, &[ty(DType::I32, &[2, 7, 3]), ty(DType::I32, &[])], &[ty(DType::I32, &[2, 7, 3])]);
     let pool = window(&[2, 3], &[2, 1], &[(0, 1), (1, 1)], &[1, 2], &[1, 2]);
     // The dilated operand has 2·5 − 1 columns, padded to 11; the dilated window has 5.
     check(OpKind::ReduceWindow { window: pool, reducer: Reducer::Max }, &[ty(F, &[5, 5]), ty(F, &[])], &[ty(F, &[3, 7])]);
@@ -261,6 +267,7 @@ fn convolutions() {
         (DType::F64, window(&[3, 2], &[2, 1], &[(0, 1), (1, 0)], &[1, 1], &[1, 2]), (1, 1), [&nchw, &oihw, &nhwc]),
         (F, window(&[2, 3], &[1, 1], &[(2, 1), (2, 1)], &[2, 2], &[1, 1]), (1, 1), [&nhwc, &oihw, &nchw]),
         (F, window(&[3, 3], &[1, 1], &[(1, -1), (0, 0)], &[1, 1], &[2, 1]), (1, 1), [&fhwb, &oihw, &nhwc]),
+        (F, window(&[1, 1], &[1, 1], &[(0, -6), (-5, 0)], &[2, 2], &[1, 1]), (1, 1), [&nhwc, &hwio, &nhwc]),
         (F, window(&[3, 3], &[1, 1], &[(1, 1), (1, 1)], &[1, 1], &[1, 1]), (2, 1), [&nhwc, &hwio, &nhwc]),
         (F, window(&[3, 3], &[1, 1], &[(1, 1), (1, 1)], &[1, 1], &[1, 1]), (1, 2), [&nhwc, &hwio, &nhwc]),
         (DType::BF16, window(&[2, 2], &[1, 2], &[(0, 0), (0, 0)], &[1, 1], &[1, 1]), (1, 1), [&nhwc, &hwio, &nchw]),

@@ -236,7 +236,7 @@ fn rearrangements(list: &mut List) {
 }
 
 fn blocks(list: &mut List) {
-    for (name, low, high, interior) in [("padded", 1, 2, 1), ("padded and cut", -1, 2, 0), ("moved along", -1, 1, 0)] {
+    for (name, low, high, interior) in [("padded", 1, 2, 1), ("padded and cut", -1, 2, 0), ("moved along", -1, 1, 0), ("dilated and cut", 0, -5, 1)] {
         for (value, partials) in [(0.0, 1), (1.0, 0)] {
             list.add(format!("{name} with {value}"), 1, partials, |b| {
                 let (x, v) = (b.input(F, &[5, 6]), b.splat(F, &[], value));

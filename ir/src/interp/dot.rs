@@ -72,7 +72,9 @@ pub(crate) fn convolution(x: Tensor, kernel: Tensor, c: &ConvDims, ty: TensorTyp
     }
     let zero = Tensor::zeros(TensorType::scalar(x.ty.dtype));
     let zero = Tensor::new(zero.ty, zero.buffer.into_class(x.buffer.class()));
-    let x = if padded == x.ty && low.iter().all(|l| *l == 0) { x } else { movement::pad(&x, &zero, padded, &low, &interior) };
+    // Dilation and a negative pad may give back the shape, but not the elements.
+    let untouched = padded == x.ty && low.iter().all(|l| *l == 0) && interior.iter().all(|n| *n == 0);
+    let x = if untouched { x } else { movement::pad(&x, &zero, padded, &low, &interior) };
 
     let all: Vec<usize> = (0..rank).collect();
     let (input, taps) = (pick(&x.ty.shape, &all), pick(&kernel.ty.shape, &all));
@@ -282,6 +284,13 @@ mod tests {
         c.window.base_dilation = vec![2, 1];
         c.window.pad = vec![(-1, 2), (0, -1)];
         check(&[2, 5, 6, 3], &[3, 2, 3, 4], &[2, 8, 4, 4], &c);
+        // Dilation and a negative pad that together give back the shape.
+        let mut c = nhwc.clone();
+        c.window.base_dilation = vec![2, 1];
+        c.window.pad = vec![(0, -1), (0, 0)];
+        check(&[1, 2, 3, 1], &[1, 1, 1, 1], &[1, 2, 3, 1], &c);
+        c.window.pad = vec![(-4, 0), (0, 0)];
+        check(&[2, 5, 6, 3], &[3, 2, 3, 4], &[2, 3, 5, 4], &c);
         let mut c = nhwc.clone();
         c.feature_groups = 3;
         check(&[2, 4, 4, 6], &[2, 2, 2, 9], &[2, 3, 3, 9], &c);

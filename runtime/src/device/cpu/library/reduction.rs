@@ -79,7 +79,8 @@ impl ReduceWindow {
         let wide: Vec<usize> = (0..rank).filter(|d| dims[*d].size != 1).collect();
         let plain = |d: &Dim| d.stride == 1 && d.base_dilation == 1 && d.window_dilation == 1 && d.result == d.operand;
         let prefix = match wide.as_slice() {
-            [d] if dims.iter().all(plain) && dims[*d].size >= dims[*d].operand && dims[*d].low == dims[*d].size - 1 => {
+            // A window of one element may still be shifted by its padding.
+            [d] if dims.iter().all(|d| plain(d) && (d.size != 1 || d.low == 0)) && dims[*d].size >= dims[*d].operand && dims[*d].low == dims[*d].size - 1 => {
                 Some((ty.shape[*d] as usize, strides[*d] as usize))
             }
             _ => None,
