@@ -12,7 +12,9 @@ use ir::program::KernelId;
 /// `E0802` when a kernel cannot be compiled.
 pub fn cpu(kernels: &PrimaryMap<KernelId, Kernel>, level: &str) -> Result<Vec<Code>> {
     // `host` is resolved here: the plan names the level that its code needs.
-    let target: mlir::CpuTarget = level.parse().map_err(|e: mlir::Error| Diagnostic::input("E0803", e.to_string()))?;
+    let target: mlir::CpuTarget = level
+        .parse()
+        .map_err(|e: mlir::Error| Diagnostic::input("E0803", e.to_string()).with_help("for example `--cpu x86-64-v3`, or `--cpu host` for this machine"))?;
     let named: Vec<(String, &Kernel)> = kernels.values().map(|k| (k.symbol(), k)).collect();
     let object = mlir::compile_cpu(&named, target)
         .map_err(|e| Diagnostic::outcome("E0802", format!("a kernel could not be compiled: {e}")).with_help("this is a bug; please report the model"))?;

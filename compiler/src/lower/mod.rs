@@ -3,3 +3,4 @@
 pub mod code;
 mod cost;
 pub mod program;
+mod uses;

@@ -5,6 +5,7 @@
 //! A state's new value is written into the buffer of the old one when every reader of the old one has run; else it is copied there at the end.
 
 use super::cost::InstructionCost;
+use super::uses::{Pending, Uses, sent};
 use crate::kernels::build::{self, Argument};
 use crate::kernels::classify::Classes;
 use crate::kernels::matmul;
@@ -54,6 +55,8 @@ struct Lowering<'a> {
     local: &'a LocalGraph,
     classes: &'a Classes,
     units: &'a [Unit],
+    uses: Uses,
+    pending: Pending,
     kernels: &'a mut KernelTable,
     cost: InstructionCost<'a>,
     buffers: PrimaryMap<BufferId, Draft>,
@@ -61,7 +64,6 @@ struct Lowering<'a> {
     phases: [Vec<Instruction>; 4],
     /// Copies into state buffers at the end of the step.
     final_copies: Vec<(ValueId, BufferId)>,
-    received: BTreeSet<ValueId>,
 }
 
 /// Lowers a local graph.
@@ -77,13 +79,14 @@ pub fn lower(local: &mut LocalGraph, kernels: &mut KernelTable, model: &dyn Cost
         local,
         classes: &classes,
         units: &units,
+        uses: Uses::new(local, &classes, &units),
+        pending: Pending::new(local),
         kernels,
         cost: InstructionCost { model, mesh: &local.mesh, first_rank: local.first_rank },
         buffers: PrimaryMap::new(),
         buffer_of: BTreeMap::new(),
         phases: Default::default(),
         final_copies: vec![],
-        received: BTreeSet::new(),
     };
     l.bind_inputs();
     l.choose_state_buffers();
@@ -120,18 +123,18 @@ impl Lowering<'_> {
     /// Slots of a per-microbatch value: one, or one per microbatch in flight when the backward reads what the forward made.
     fn slots(&self, v: ValueId) -> u32 {
         let made = self.made_in(v);
-        let crosses = made == Phase::Forward && self.units.iter().any(|u| u.phase == Phase::Backward && u.reads.contains(&v));
+        let crosses = made == Phase::Forward && self.uses.read_in(v, Phase::Backward);
         if crosses { self.local.in_flight } else { 1 }
     }
 
     fn made_in(&self, v: ValueId) -> Phase {
-        if let Some(i) = self.local.graph.inputs.iter().position(|&w| w == v) {
+        if let Some(i) = self.uses.input(v) {
             return match &self.local.inputs[i].source {
                 Source::Received { phase, .. } => *phase,
                 Source::Argument { .. } => Phase::Before,
             };
         }
-        self.units.iter().find(|u| u.writes.contains(&v)).map_or(Phase::Before, |u| u.phase)
+        self.uses.writer(v).map_or(Phase::Before, |u| self.units[u].phase)
     }
 
     /// The value whose memory an output is.
@@ -150,11 +153,10 @@ impl Lowering<'_> {
             if new == old {
                 continue;
             }
-            let writer = self.units.iter().position(|u| u.writes.contains(&new));
-            let safe = writer.is_some_and(|w| {
-                !self.is_total(new)
-                    && self.units.iter().enumerate().all(|(u, unit)| !unit.reads.contains(&old) || u < w || (u == w && self.reads_in_place(unit, old, new)))
-            });
+            let safe = self
+                .uses
+                .writer(new)
+                .is_some_and(|w| !self.is_total(new) && self.uses.readers(old).all(|u| u < w || (u == w && self.reads_in_place(&self.units[u], old, new))));
             if safe && !self.buffer_of.contains_key(&new) && taken.insert(new) && self.local.graph.ty(new).bytes() == self.local.graph.ty(old).bytes() {
                 self.buffer_of.insert(new, state);
             } else {
@@ -215,18 +217,14 @@ impl Lowering<'_> {
 
     /// Receives what a unit reads, right before it: what does not depend on a receive never waits for it.
     fn receive(&mut self, reads: &[ValueId], now: Phase) {
-        for (i, input) in self.local.inputs.iter().enumerate() {
+        for i in self.pending.take(self.local, &self.uses, reads, now) {
+            let Source::Received { from, channel, phase } = self.local.inputs[i].source else { continue };
             let v = self.local.graph.inputs[i];
-            if let Source::Received { from, channel, phase } = input.source
-                && (phase < now || reads.contains(&v))
-                && self.received.insert(v)
-            {
-                let b = self.buffer_of[&v];
-                let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
-                let name = self.buffers[b].buffer.name.clone();
-                self.push(phase, InstructionKind::Receive { from, channel }, vec![], vec![b], name, Flops(0.0), bytes);
-                self.send(v, phase);
-            }
+            let b = self.buffer_of[&v];
+            let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
+            let name = self.buffers[b].buffer.name.clone();
+            self.push(phase, InstructionKind::Receive { from, channel }, vec![], vec![b], name, Flops(0.0), bytes);
+            self.send(v, phase);
         }
     }
 
@@ -240,15 +238,13 @@ impl Lowering<'_> {
     }
 
     fn send(&mut self, v: ValueId, now: Phase) {
-        for (o, sink) in self.local.outputs.iter().enumerate() {
-            let Sink::Sent { to, channel, phase } = sink else { continue };
-            if self.output_base(self.local.graph.outputs[o]) == v && *phase == now {
-                let b = self.buffer_of[&v];
-                self.buffers[b].exclusive = true;
-                let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
-                let name = self.buffers[b].buffer.name.clone();
-                self.push(now, InstructionKind::Send { to: *to, channel: *channel }, vec![b], vec![], name, Flops(0.0), bytes);
-            }
+        let due: Vec<_> = self.uses.outputs(v).iter().filter_map(|&o| sent(self.local, o)).filter(|s| s.2 == now).collect();
+        for (to, channel, _) in due {
+            let b = self.buffer_of[&v];
+            self.buffers[b].exclusive = true;
+            let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
+            let name = self.buffers[b].buffer.name.clone();
+            self.push(now, InstructionKind::Send { to, channel }, vec![b], vec![], name, Flops(0.0), bytes);
         }
     }
 
@@ -260,7 +256,7 @@ impl Lowering<'_> {
         let ty = self.local.graph.ty(v).clone();
         let total = self.is_total(v) && self.local.microbatches > 1;
         let slots = if total { 1 } else { self.slots(v) };
-        let across = self.units.iter().any(|u| u.phase != phase && u.reads.contains(&v));
+        let across = self.uses.read_outside(v, phase);
         let kind = match phase {
             _ if total => BufferKind::Gradient,
             Phase::Forward if across => BufferKind::Activation,
@@ -357,11 +353,11 @@ impl Lowering<'_> {
     /// Gives an all-reduce its operand's buffer, when nobody else reads the operand and it lives in this phase's turn only.
     fn reduce_in_place(&mut self, operand: ValueId, result: ValueId) {
         let base = units::alias_of(self.local, self.classes, operand).unwrap_or(operand);
-        let readers = self.units.iter().filter(|u| u.reads.contains(&base)).count();
+        let readers = self.uses.readers(base).count();
         let Some(&b) = self.buffer_of.get(&base) else { return };
         let d = &self.buffers[b].buffer;
         let whole = self.local.graph.ty(base).bytes() == self.local.graph.ty(result).bytes();
-        let is_output = self.local.graph.outputs.iter().any(|&o| self.output_base(o) == base);
+        let is_output = !self.uses.outputs(base).is_empty();
         if readers == 1 && whole && !d.persistent && d.slots == 1 && !is_output && !self.is_total(base) && !self.buffer_of.contains_key(&result) {
             self.buffer_of.insert(result, b);
         }
