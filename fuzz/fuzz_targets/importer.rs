@@ -1,18 +1,8 @@
-//! Any text is read or diagnosed; what is read is sound, and prints to a text that reads to the same module.
+//! Any text is read or diagnosed.
 #![no_main]
 
-use ir::{text, verify};
-use libfuzzer_sys::fuzz_target;
+#[path = "../targets.rs"]
+#[allow(dead_code, reason = "each target uses its own")]
+mod targets;
 
-fuzz_target!(|bytes: &[u8]| {
-    let Ok(input) = std::str::from_utf8(bytes) else { return };
-    match text::parse("fuzzed", input) {
-        Ok(module) => {
-            verify::verify_module(&module).expect("an imported module is sound");
-            let printed = text::print(&module);
-            let again = text::parse("printed", &printed).unwrap_or_else(|e| panic!("{e}\n{printed}"));
-            assert_eq!(text::print(&again), printed);
-        }
-        Err(all) => assert!(!all.0.is_empty()),
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::importer(bytes));

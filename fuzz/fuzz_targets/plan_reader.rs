@@ -1,11 +1,8 @@
 //! Any bytes are a plan or a diagnostic.
 #![no_main]
 
-use ir::plan::Plan;
-use libfuzzer_sys::fuzz_target;
+#[path = "../targets.rs"]
+#[allow(dead_code, reason = "each target uses its own")]
+mod targets;
 
-fuzz_target!(|bytes: &[u8]| {
-    if let Ok(plan) = Plan::from_bytes(bytes) {
-        let _ = plan.verify();
-    }
-});
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| targets::plan_reader(bytes));

@@ -333,12 +333,16 @@ impl std::fmt::Debug for Code {
 impl Plan {
     /// The file's bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
-        let body = postcard::to_stdvec(self).expect("invariant: a plan serializes");
+        Plan::sealed(&postcard::to_stdvec(self).expect("invariant: a plan serializes"))
+    }
+
+    /// A file with this body: magic, version and length before it, the checksum of all that behind it.
+    pub fn sealed(body: &[u8]) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(body.len() + 64);
         bytes.extend_from_slice(MAGIC);
         bytes.extend_from_slice(&FORMAT_VERSION.to_le_bytes());
         bytes.extend_from_slice(&(body.len() as u64).to_le_bytes());
-        bytes.extend_from_slice(&body);
+        bytes.extend_from_slice(body);
         let hash = blake3::hash(&bytes);
         bytes.extend_from_slice(hash.as_bytes());
         bytes
