@@ -121,6 +121,25 @@ fn check(graph: Graph, seed: u64) -> Result<(), String> {
     Ok(())
 }
 
+/// Reshapes that are no index map under a reversal, though together they would be under none.
+#[test]
+fn what_lies_behind_a_reshape_that_is_no_map_is_stored() {
+    use ir::op::UnaryOp;
+    use ir::{DType, Loc, TensorType};
+    let ty = |shape: &[u64]| TensorType::new(DType::F32, shape);
+    let mut g = Graph::new("main");
+    let x = g.add_input(ty(&[6, 4]), "%arg0");
+    g.locs.push(ir::graph::LocInfo::default());
+    let t = g.add(OpKind::Transpose { perm: vec![1, 0] }, vec![x], ty(&[4, 6]), Loc(0));
+    let flat = g.add(OpKind::Reshape, vec![t], ty(&[24]), Loc(0));
+    let again = g.add(OpKind::Reshape, vec![flat], ty(&[4, 6]), Loc(0));
+    let reversed = g.add(OpKind::Reverse { dims: vec![1] }, vec![again], ty(&[4, 6]), Loc(0));
+    let y = g.add(OpKind::Unary(UnaryOp::Tanh), vec![reversed], ty(&[4, 6]), Loc(0));
+    let z = g.add(OpKind::Unary(UnaryOp::Exponential), vec![again], ty(&[4, 6]), Loc(0));
+    g.outputs = vec![y, z, reversed];
+    check(g, 3).unwrap_or_else(|e| panic!("{e}"));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { cases: 2000, failure_persistence: None, max_shrink_iters: 3000, ..ProptestConfig::default() })]
 

@@ -220,7 +220,7 @@ impl Builder<'_> {
                 Some(inner) => self.value_at(o.operands[0], &inner),
                 // A reshape that is not affine: its operand is in memory, row-major.
                 None => {
-                    let base = super::units::alias_of(local, self.classes, v).unwrap_or(o.operands[0]);
+                    let base = super::units::memory_behind(local, self.classes, v).expect("invariant: only a reshape has no affine map");
                     debug_assert!(self.classes.is_leaf(local, base) || (self.stored)(base), "invariant: the operand of a reshape that is not affine is stored");
                     let e = view::linear(map, &local.graph.ty(v).shape);
                     let flat = self.flat_affine(e);

@@ -58,7 +58,8 @@ pub(super) fn space(local: &LocalGraph, op: OpId) -> Vec<u64> {
     }
 }
 
-/// All leaf accesses of a value under a map; a leaf that is reached through a map that is not affine comes with `None`.
+/// Everything in memory that computing a value under a map reads. What lies behind a reshape that the map does not go through affinely comes with `None`:
+/// it is read by its row-major index, so it must be stored.
 pub(super) fn accesses(local: &LocalGraph, classes: &Classes, v: ValueId, map: &IndexMap, domain: &[u64], out: &mut Vec<Access>) {
     if classes.is_leaf(local, v) {
         if !out.iter().any(|(w, m)| *w == v && m.as_ref() == Some(map)) {
@@ -71,7 +72,12 @@ pub(super) fn accesses(local: &LocalGraph, classes: &Classes, v: ValueId, map: &
     match classes.of(op) {
         Class::View => match view::through(&local.graph, &local.mesh, op, map, domain) {
             Some(inner) => accesses(local, classes, o.operands[0], &inner, domain, out),
-            None => out.extend(classes.leaves(local, v).into_iter().map(|leaf| (leaf, None))),
+            None => {
+                let base = memory_behind(local, classes, v);
+                if let Some(base) = base.filter(|b| !out.contains(&(*b, None))) {
+                    out.push((base, None));
+                }
+            }
         },
         _ => {
             for &operand in &o.operands {
@@ -139,19 +145,13 @@ impl Fusion<'_> {
         if matches!(self.local.graph.ops[op].kind, OpKind::Reshape) && alias_of(self.local, self.classes, v).is_some() {
             return;
         }
-        // A view inside it that no map can express is stored first.
         let (root, space) = super::build::store_space(self.local, self.classes, v);
-        let mut inner = Vec::new();
-        accesses(self.local, self.classes, root, &view::identity(space.len()), &space, &mut inner);
-        if let Some(made) = self.local.graph.def_op(root).filter(|_| inner.iter().any(|a| a.1.is_none())) {
-            for &o in &self.local.graph.ops[made].operands {
-                self.store_blocking_views(o, phase);
-            }
-        }
-        let leaves = self.classes.leaves(self.local, v);
+        let mut reads = Vec::new();
+        accesses(self.local, self.classes, root, &view::identity(space.len()), &space, &mut reads);
+        self.store_what_is_indexed(&reads, phase);
         // A value of constants alone is stored before the first microbatch.
-        let own = if leaves.is_empty() && !depends_on_microbatch(self.local, v) { Phase::Before } else { own };
-        let u = self.add_unit(UnitKind::Store(v), own, self.local.depth[op.0 as usize], vec![], leaves);
+        let own = if self.classes.leaves(self.local, v).is_empty() && !depends_on_microbatch(self.local, v) { Phase::Before } else { own };
+        let u = self.add_unit(UnitKind::Store(v), own, self.local.depth[op.0 as usize], vec![], reads.into_iter().map(|(v, _)| v));
         self.units[u].writes.push(v);
         self.unit_of.insert(v, u);
     }
@@ -184,12 +184,7 @@ impl Fusion<'_> {
             let rank = local.graph.ty(v).rank();
             accesses(local, self.classes, v, &view::identity(rank), &own_space, &mut reads);
         }
-        // A view that no map can express is stored first.
-        if reads.iter().any(|(_, map)| map.is_none()) {
-            for &v in &op.operands {
-                self.store_blocking_views(v, phase);
-            }
-        }
+        self.store_what_is_indexed(&reads, phase);
         let mut candidates: Vec<usize> = reads.iter().filter_map(|(v, _)| self.unit_of.get(v).copied()).collect();
         for (v, map) in &reads {
             if map.as_ref().is_some_and(|m| *m == view::identity(own_space.len())) && local.graph.ty(*v).shape == own_space {
@@ -224,19 +219,10 @@ impl Fusion<'_> {
         }
     }
 
-    /// Stores the operands of reshapes that no affine map expresses.
-    fn store_blocking_views(&mut self, v: ValueId, phase: Phase) {
-        if self.classes.is_leaf(self.local, v) {
-            return;
-        }
-        let op = self.local.graph.def_op(v).expect("invariant: an input is a leaf");
-        if matches!(self.local.graph.ops[op].kind, OpKind::Reshape) {
-            let operand = self.local.graph.ops[op].operands[0];
-            self.store(operand, phase);
-            return;
-        }
-        for &o in &self.local.graph.ops[op].operands {
-            self.store_blocking_views(o, phase);
+    /// Stores what is read by its row-major index, behind reshapes that no affine map expresses.
+    fn store_what_is_indexed(&mut self, reads: &[Access], phase: Phase) {
+        for (v, _) in reads.iter().filter(|(_, map)| map.is_none()) {
+            self.store(*v, phase);
         }
     }
 
@@ -404,6 +390,13 @@ pub(crate) fn alias_of(local: &LocalGraph, classes: &Classes, mut v: ValueId) ->
             _ => return None,
         }
     }
+}
+
+/// The value whose row-major memory a reshape has: a leaf behind a chain of reshapes, else its operand. None for what has no operand.
+pub(super) fn memory_behind(local: &LocalGraph, classes: &Classes, v: ValueId) -> Option<ValueId> {
+    let op = local.graph.def_op(v)?;
+    let operand = local.graph.ops[op].operands.first().copied()?;
+    Some(alias_of(local, classes, v).unwrap_or(operand))
 }
 
 /// Whether a value without leaves differs between microbatches.
