@@ -33,6 +33,8 @@ pub(crate) enum Command {
     View(crate::view::Args),
     /// Tell why a value, op, layer or stage is as it is.
     Explain(crate::explain::Args),
+    /// Compare two plans: what changed and what it costs.
+    Diff(crate::diff::Args),
 }
 
 impl Command {
@@ -45,6 +47,7 @@ impl Command {
             Command::Verify(args) => crate::verify::command(args, terminal),
             Command::View(args) => crate::view::command(args, terminal),
             Command::Explain(args) => crate::explain::command(args, terminal),
+            Command::Diff(args) => crate::diff::command(args, terminal),
         }
     }
 }

@@ -93,7 +93,7 @@ fn number(text: Option<&String>, flag: &str) -> Result<Option<u32>> {
 }
 
 /// What was asked, read and checked.
-fn request(args: &Args) -> Result<Request> {
+pub(crate) fn request(args: &Args) -> Result<Request> {
     let mut errors: Vec<Diagnostic> = Vec::new();
     let mut take = |r: Result<Option<u32>>| match r {
         Ok(n) => n,
@@ -159,14 +159,19 @@ fn time_limit(args: &Args) -> Result<Option<Duration>> {
 }
 
 /// What else the plan depends on.
-fn premises(args: &Args) -> Result<Premises> {
+pub(crate) fn premises(args: &Args) -> Result<Premises> {
     let cluster = if Cluster::is_file(&args.cluster) {
         let bytes = runtime::checkpoint::read_file(std::path::Path::new(&args.cluster))?;
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
         args.cluster.clone()
     };
-    Ok(Premises { cluster, state: args.state.clone(), batch: args.batch.clone(), loss: args.loss.clone(), stacks: Vec::new() })
+    Ok(Premises { cluster, ..overridden(args) })
+}
+
+/// What the user says of the step.
+pub(crate) fn overridden(args: &Args) -> Premises {
+    Premises { state: args.state.clone(), batch: args.batch.clone(), loss: args.loss.clone(), ..Premises::default() }
 }
 
 /// A sharding that the file states, `<@mesh, [{"x"}, {}]>`, as a pin.

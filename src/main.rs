@@ -5,6 +5,7 @@
 mod cli;
 mod compile;
 mod diagnostics;
+mod diff;
 mod explain;
 mod interrupt;
 mod progress;
@@ -12,6 +13,7 @@ mod run;
 mod trace;
 mod verify;
 mod view;
+mod what_if;
 
 use clap::Parser;
 use std::process::ExitCode;

@@ -198,3 +198,109 @@ fn the_command_keeps_to_its_time_and_heeds_an_interrupt() {
         code => panic!("{code:?} after {:?}: {text}", begin.elapsed()),
     }
 }
+
+fn compiled(extra: &[&str], path: &str) {
+    let model = support::bundled("mlp").path.display().to_string();
+    let (code, text) = outcome(&[&["compile", &model, "--cluster", "local:4", "--no-code", "-o", path], extra].concat());
+    assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn a_change_gives_what_compiling_anew_gives() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (base, pinned) = (at("base.plan"), "%arg1=[{},{\"x\"}]");
+    compiled(&["--stages", "1", "--mesh", "4"], &base);
+    let cases: [(&[&str], &[&str]); 5] = [
+        (&["pin:%arg1=[{},{\"x\"}]"], &["--stages", "1", "--mesh", "4", "--pin", pinned]),
+        (&["mesh:2x2"], &["--stages", "1", "--mesh", "2x2"]),
+        (&["stages:2", "mesh:auto", "microbatches:2"], &["--stages", "2", "--microbatches", "2"]),
+        (&["strategy:zero3"], &["--stages", "1", "--mesh", "4", "--strategy", "zero3"]),
+        (&["memory-limit:1GiB", "mesh:auto", "stages:auto"], &["--memory-limit", "1GiB"]),
+    ];
+    for (changes, flags) in cases {
+        let anew = at("anew.plan");
+        compiled(flags, &anew);
+        let mut arguments = vec!["--json", "explain", base.as_str()];
+        changes.iter().for_each(|c| arguments.extend(["--what-if", c]));
+        let answer = shardwright(&arguments);
+        assert_eq!(answer.status.code(), Some(0), "{changes:?}: {}", String::from_utf8_lossy(&answer.stderr));
+        let answer: serde_json::Value = serde_json::from_slice(&answer.stdout).expect("JSON");
+        let told = shardwright(&["--json", "diff", &base, &anew]);
+        assert_eq!(told.status.code(), Some(0), "{changes:?}");
+        let told: serde_json::Value = serde_json::from_slice(&told.stdout).expect("JSON");
+        assert_eq!(answer["difference"], told, "{changes:?}");
+        assert_eq!(told["equal"], false, "{changes:?}");
+    }
+    let (code, text) = outcome(&["explain", &base, "%arg1", "--what-if", "strategy:zero3"]);
+    assert_eq!(code, 0, "{text}");
+    for part in ["step ", "memory ", "request", "--strategy: auto → zero3", "sharding: ", "%arg1 "] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    for (change, code, part) in [
+        ("stage:4", 2, "did you mean `stages`"),
+        ("stages", 2, "KEY:VALUE"),
+        ("unpin:%arg1", 2, "no pin"),
+        ("stages:3", 2, "E0402"),
+        ("microbatches:0", 2, "E0404"),
+        ("schedule:zigzag", 2, "E0409"),
+        ("pin:%nothing=[{}]", 2, "E0406"),
+        ("memory-limit:1KiB", 1, "E0502"),
+    ] {
+        let (got, text) = outcome(&["explain", &base, "--what-if", change]);
+        assert!(got == code && text.contains(part), "{change} gives {got}: {text}");
+    }
+    // Pins of one value replace each other, and can be taken back.
+    let with_pin = at("pin.plan");
+    compiled(&["--stages", "1", "--mesh", "4", "--pin", pinned], &with_pin);
+    let back = shardwright(&["--json", "explain", &with_pin, "--what-if", "unpin:%arg1"]);
+    let back: serde_json::Value = serde_json::from_slice(&back.stdout).expect("JSON");
+    assert!(back["difference"]["changes"].as_array().expect("a list").iter().any(|c| c["what"] == "--pin" && c["after"] == "not given"), "{back}");
+}
+
+#[test]
+fn a_cluster_from_a_file_is_kept_for_changes() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cluster = folder.path().join("c.toml");
+    std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("examples/clusters/a100.toml"), &cluster).expect("copied");
+    let path = folder.path().join("x.plan").display().to_string();
+    compiled(&[], &path);
+    let model = support::bundled("mlp").path.display().to_string();
+    let file = cluster.display().to_string();
+    let (code, text) = outcome(&["compile", &model, "--cluster", &file, "--stages", "1", "--no-code", "-o", &path]);
+    assert_eq!(code, 0, "{text}");
+    std::fs::remove_file(&cluster).expect("removed");
+    let (code, text) = outcome(&["explain", &path, "--what-if", "strategy:data"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("--strategy: auto → data"), "{text}");
+}
+
+#[test]
+fn plans_planned_only_are_planned_again() {
+    let mut plan = planned_only("--cluster local:4 --stages 2 --mesh 2 --microbatches 2", Stop::default()).unwrap_or_else(|e| panic!("{e}"));
+    plan.request.premises.cluster = "local:4".into();
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = written(&plan, folder.path(), "gpt.plan");
+    let (code, text) = outcome(&["explain", &path, "--what-if", "stages:1", "--what-if", "mesh:auto"]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("stages: 2 → 1"), "{text}");
+}
+
+#[test]
+fn equal_plans_are_said_to_be_equal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let at = |name: &str| folder.path().join(name).display().to_string();
+    let (a, b, c) = (at("a.plan"), at("b.plan"), at("c.plan"));
+    compiled(&["--stages", "1"], &a);
+    compiled(&["--stages", "1"], &b);
+    compiled(&["--stages", "2", "--microbatches", "2"], &c);
+    let (code, text) = outcome(&["diff", &a, &b]);
+    assert!(code == 0 && text.contains("are equal"), "{text}");
+    let (code, text) = outcome(&["diff", &a, &c]);
+    assert_eq!(code, 0, "{text}");
+    for part in ["step ", "setting", "stages: 1 → 2", "microbatches: 1 → 2", "layers:"] {
+        assert!(text.contains(part), "{part} is missing in\n{text}");
+    }
+    assert_eq!(outcome(&["diff", &a, "/no/such.plan"]).0, 2);
+    assert_eq!(outcome(&["diff", &support::bundled("mlp").path.display().to_string(), &a]).0, 2);
+}

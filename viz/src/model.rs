@@ -293,7 +293,7 @@ pub fn model(plan: &Plan) -> Model {
 }
 
 /// The schedule's name on the command line.
-pub(crate) fn schedule_name(kind: ScheduleKind) -> &'static str {
+pub fn schedule_name(kind: ScheduleKind) -> &'static str {
     match kind {
         ScheduleKind::GPipe => "gpipe",
         ScheduleKind::OneFOneB => "1f1b",
@@ -308,7 +308,7 @@ pub(crate) fn round(x: f64) -> f64 {
     format!("{x:.5e}").parse().unwrap_or(0.0)
 }
 
-fn request(plan: &Plan) -> Vec<(String, String)> {
+pub(crate) fn request(plan: &Plan) -> Vec<(String, String)> {
     let r = &plan.request;
     let mut given = vec![("--strategy".to_string(), r.strategy.clone())];
     given.retain(|(_, v)| !v.is_empty());
