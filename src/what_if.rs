@@ -84,10 +84,10 @@ fn changed(mut flags: Flags, changes: &[String]) -> Result<(Flags, Option<String
 }
 
 /// The flags as `compile` reads them.
-fn read(model: &str, cluster: &str, flags: &Flags) -> Result<compile::Args> {
+fn read(cluster: &str, flags: &Flags) -> Result<compile::Args> {
     let mut words = vec!["compile".to_string(), format!("--cluster={cluster}")];
     words.extend(flags.iter().map(|(k, v)| format!("--{k}={v}")));
-    words.extend(["--".to_string(), model.to_string()]);
+    words.push("step".into());
     let command = <compile::Args as clap::Args>::augment_args(clap::Command::new("compile"));
     let read = command.try_get_matches_from(words).and_then(|m| compile::Args::from_arg_matches(&m));
     read.map_err(|e| {
@@ -115,8 +115,9 @@ pub(crate) fn again(before: &Plan, changes: &[String], terminal: &Terminal) -> R
         None if is_text => Cluster::from_toml(&before.cluster.name, &premises.cluster)?,
         None => Cluster::parse(&premises.cluster)?,
     };
-    let args = read(&before.request.model, other.as_deref().unwrap_or(&before.cluster.name), &flags)?;
+    let args = read(other.as_deref().unwrap_or(&before.cluster.name), &flags)?;
     let mut request = compile::request(&args)?;
+    request.model.clone_from(&before.request.model);
     request.premises =
         if other.is_some() { compile::premises(&args)? } else { ir::plan::Premises { cluster: premises.cluster.clone(), ..compile::overridden(&args) } };
     request.premises.stacks.clone_from(&premises.stacks);

@@ -305,11 +305,14 @@ pub fn render(d: &Difference, from: &str, to: &str) -> String {
     let more = if m == n { "the same".into() } else { signed(n < m, Bytes(m.abs_diff(n)).to_string()) + &share(m as f64, n as f64) };
     let _ = writeln!(out, "memory  {} → {} on the fullest device  {more}", Bytes(m), Bytes(n));
     let mut part = "";
-    let all = d.changes.iter().filter(|c| c.part == "sharding").count();
     let mut shown = 0;
+    let all = d.changes.iter().filter(|c| c.part == "sharding").count();
     for c in &d.changes {
         if c.part == "sharding" {
             shown += 1;
+            if shown == SHOWN + 1 {
+                let _ = writeln!(out, "  and {} more; `--json` has all", all - SHOWN);
+            }
             if shown > SHOWN {
                 continue;
             }
@@ -328,9 +331,6 @@ pub fn render(d: &Difference, from: &str, to: &str) -> String {
         }
         let costs = if costs.is_empty() { String::new() } else { format!("  {}", costs.join(", ")) };
         let _ = writeln!(out, "  {}: {} → {}{costs}", c.what, c.before, c.after);
-    }
-    if shown > SHOWN {
-        let _ = writeln!(out, "  and {} more; `--json` has all", shown - SHOWN);
     }
     if d.changes.is_empty() {
         let _ = writeln!(out, "\nnothing that is told of a plan differs");

@@ -141,17 +141,22 @@ fn decided(plan: &Plan, number: u32, stage: &StagePlan) -> String {
     let Some(taken) = stage.cut.iter().position(|c| c.layer == stage.layers.0) else {
         return "where else it could be was not recorded".into();
     };
-    let step = stage.cut[taken].step.0;
+    let (step, pace) = (stage.cut[taken].step.0, stage.cut[taken].slower.0);
     let side = |c: Option<&CutAlternative>, word: &str| {
         let Some(c) = c else { return format!("it cannot be one layer {word}: a stage has at least one layer") };
         let over = c.memory.filter(|&m| m > stage.memory.limit && stage.memory.limit.0 > 0);
+        let pace = if c.slower.0 > pace * (1.0 + 1e-9) {
+            format!("the slower of the two stages would take {} more a microbatch", Seconds(c.slower.0 - pace))
+        } else {
+            "more would cross".into()
+        };
         match over {
             Some(m) => format!("one layer {word} a device would need {m} of {}", stage.memory.limit),
             None if c.step.0 > step * (1.0 + 1e-9) => format!("one layer {word} the step would be {} longer", Seconds(c.step.0 - step)),
             None if c.step.0 < step * (1.0 - 1e-9) => {
-                format!("one layer {word} the step would be {} shorter, but the slowest stage is not faster", Seconds(step - c.step.0))
+                format!("one layer {word} the step would be {} shorter as stages are simulated, but {pace}", Seconds(step - c.step.0))
             }
-            None => format!("one layer {word} the step would be the same"),
+            None => format!("one layer {word} the step would be as long, but {pace}"),
         }
     };
     let (earlier, later) = (taken.checked_sub(1).and_then(|i| stage.cut.get(i)), stage.cut.get(taken + 1));
