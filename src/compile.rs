@@ -1,6 +1,7 @@
 //! `compile MODEL --cluster CLUSTER -o PLAN`: plans a step and makes its code.
 
 use crate::diagnostics::Terminal;
+use crate::outputs::check_outputs;
 use crate::trace::{Tracing, described};
 use compiler::batch::state::Overrides;
 use compiler::import::{self, Imported};
@@ -11,7 +12,7 @@ use ir::plan::{Plan, Premises, Request};
 use ir::program::{InstructionKind, ScheduleKind};
 use ir::{Bytes, Diagnostic, Diagnostics, Result};
 use serde_json::json;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -186,6 +187,9 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let cluster = Cluster::parse(&args.cluster)?;
     request.premises = premises(args)?;
     let overrides = Overrides::parse(args.state.as_deref(), args.batch.as_deref(), args.loss.as_deref())?;
+    let mut sources = vec![("the cluster's description", Path::new(&args.cluster))];
+    sources.extend(args.model.iter().chain(&args.config).map(|path| ("the model", path.as_path())));
+    check_outputs(&sources, &[("-o", args.output.as_deref())])?;
     if let Some(path) = &args.output {
         runtime::checkpoint::check_writable(path)?;
     }

@@ -8,6 +8,7 @@ mod diagnostics;
 mod diff;
 mod explain;
 mod interrupt;
+mod outputs;
 mod progress;
 mod run;
 mod trace;

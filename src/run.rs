@@ -1,6 +1,7 @@
 //! `run PLAN`: executes a plan and prints a line per step.
 
 use crate::diagnostics::Terminal;
+use crate::outputs::check_outputs;
 use ir::plan::Plan;
 use ir::{Bytes, DType, Diagnostic, Result};
 use runtime::checkpoint::{self, Batches};
@@ -16,12 +17,15 @@ use std::time::Duration;
 pub(crate) struct Args {
     /// The plan, as written by `compile`.
     plan: PathBuf,
-    /// Arguments of the step: `arg0`, `arg1`, … of a safetensors file; those that are missing are zeros.
+    /// Arguments of the step: `arg0`, `arg1`, … of a safetensors file. Repeatable: of what several files hold, the last counts.
     #[arg(long, value_name = "FILE")]
-    inputs: Option<PathBuf>,
+    inputs: Vec<PathBuf>,
     /// Batch arguments with a leading dimension of steps; after the last batch the first follows.
     #[arg(long, value_name = "FILE")]
     batches: Option<PathBuf>,
+    /// Take zeros for data that no file holds.
+    #[arg(long)]
+    zeros: bool,
     /// How many steps; by default one for each batch, or one.
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
@@ -57,18 +61,53 @@ pub(crate) fn read_executable(path: &Path) -> Result<Plan> {
     Ok(plan)
 }
 
-/// Reads the arguments of a plan's step.
-pub(crate) fn read_arguments(plan: &Plan, path: Option<&Path>, terminal: &Terminal) -> Result<Arguments> {
-    let Some(path) = path else { return Ok(Arguments::new()) };
-    let (arguments, notes) = checkpoint::read(path, &checkpoint::argument_types(plan))?;
-    terminal.notes(&notes);
+/// Reads the arguments of a plan's step: of what several files hold, the last counts.
+pub(crate) fn read_arguments(plan: &Plan, paths: &[PathBuf], terminal: &Terminal) -> Result<Arguments> {
+    let types = checkpoint::argument_types(plan);
+    let mut arguments = Arguments::new();
+    for path in paths {
+        let (more, notes) = checkpoint::read(path, &types)?;
+        terminal.notes(&notes);
+        arguments.extend(more);
+    }
     Ok(arguments)
+}
+
+/// The data of a step (what is no state) that is not given: the batch and what else changes from step to step.
+pub(crate) fn missing_data(plan: &Plan, given: &Arguments) -> Vec<u32> {
+    let count = checkpoint::argument_types(plan).len() as u32;
+    let is_state = |i: u32| plan.interface.state.iter().any(|(argument, _)| *argument == i);
+    (0..count).filter(|&i| !given.contains_key(&i) && !is_state(i)).collect()
+}
+
+/// Arguments by name, a few of them.
+pub(crate) fn named(arguments: &[u32]) -> String {
+    let (shown, rest) = arguments.split_at(arguments.len().min(8));
+    let names: Vec<String> = shown.iter().map(|i| format!("arg{i}")).collect();
+    let more = if rest.is_empty() { String::new() } else { format!(", … ({} in all)", arguments.len()) };
+    names.join(", ") + &more
+}
+
+/// Refuses to train on zeros in the place of data that was forgotten. State that is in no file begins as zeros; a run without any argument is a trial.
+fn check_data(plan: &Plan, given: &Arguments) -> Result<()> {
+    let missing = missing_data(plan, given);
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(Diagnostic::input("E0623", format!("no file holds {}, which the step takes as data", named(&missing)))
+        .with_help("give them with `--batches FILE`, or with another `--inputs FILE`; `--zeros` takes zeros for them")
+        .into())
 }
 
 /// `run`.
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
+    if args.steps == Some(0) {
+        return Err(Diagnostic::input("E0409", "`--steps 0`: there is nothing to run").with_help("give at least 1").into());
+    }
+    let sources = [("the plan", args.plan.as_path())];
+    check_outputs(&sources, &[("--save", args.save.as_deref()), ("--trace", args.trace.as_deref())])?;
     let plan = Arc::new(read_executable(&args.plan)?);
-    let inputs = read_arguments(&plan, args.inputs.as_deref(), terminal)?;
+    let inputs = read_arguments(&plan, &args.inputs, terminal)?;
     let batches = match &args.batches {
         Some(path) => {
             let (batches, notes) = Batches::read(path, &checkpoint::argument_types(&plan))?;
@@ -80,14 +119,17 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     for path in args.save.iter().chain(&args.trace) {
         checkpoint::check_writable(path)?;
     }
+    let given = batches.as_ref().map(|b| b.batch(0)).unwrap_or_default();
+    let together: Arguments = inputs.into_iter().chain(given).collect();
+    if !args.zeros && (!args.inputs.is_empty() || args.batches.is_some()) {
+        check_data(&plan, &together)?;
+    }
     let options = Options { timeout: Duration::from_secs(args.timeout), trace: args.trace.is_some() };
     let mut session = Session::open(&plan, &options)?;
     let memory = session.memory();
     let (arenas, beside) = memory.iter().fold((0, 0), |(a, b), m| (a + m.arena as u64, b + m.overhead as u64));
     let text = format!("{}  {} ranks · arenas {} · beside them {}", args.plan.display(), memory.len(), Bytes(arenas), Bytes(beside));
     terminal.progress("Opened", &text);
-    let given = batches.as_ref().map(|b| b.batch(0)).unwrap_or_default();
-    let together = inputs.into_iter().chain(given).collect();
     terminal.notes(&session.set_inputs(&together)?);
     let steps = args.steps.unwrap_or_else(|| batches.as_ref().map_or(1, Batches::steps));
     for step in 0..steps {
@@ -105,12 +147,12 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
 
 fn print(plan: &Plan, report: &StepReport, terminal: &Terminal) {
     if terminal.json() {
-        let outputs: Map<String, Value> = report.scalars.iter().map(|(i, name, v)| (name.clone(), json!(shortest(plan, *i, *v)))).collect();
+        let outputs: Map<String, Value> = report.scalars.iter().map(|(i, name, v)| (name.clone(), number(element_type(plan, *i), *v))).collect();
         return terminal.object(&json!({"step": report.step, "outputs": outputs, "seconds": report.seconds}));
     }
     let mut line = format!("step {}", report.step);
     for (i, name, value) in &report.scalars {
-        line += &format!("  {} {value:.6}", label(plan.interface.loss == Some(*i), name));
+        line += &format!("  {} {}", label(plan.interface.loss == Some(*i), name), digits(element_type(plan, *i), *value));
     }
     terminal.line(&line);
 }
@@ -121,10 +163,27 @@ fn label(is_loss: bool, name: &str) -> &str {
     if says_something || !is_loss { name } else { "loss" }
 }
 
-/// The value with the digits its element type has.
-fn shortest(plan: &Plan, result: u32, value: f64) -> f64 {
-    let ty = plan.source.main().and_then(|g| g.outputs.get(result as usize).map(|v| g.ty(*v).dtype));
-    if ty == Some(DType::F32) { (value as f32).to_string().parse().unwrap_or(value) } else { value }
+fn element_type(plan: &Plan, result: u32) -> Option<DType> {
+    plan.source.main().and_then(|g| g.outputs.get(result as usize).map(|v| g.ty(*v).dtype))
+}
+
+/// The value with the digits its element type has; an integer is one.
+fn number(ty: Option<DType>, value: f64) -> Value {
+    match ty {
+        Some(DType::F32) => json!((value as f32).to_string().parse().unwrap_or(value)),
+        Some(t) if !t.is_float() && value < 0.0 => json!(value as i64),
+        Some(t) if !t.is_float() => json!(value as u64),
+        _ => json!(value),
+    }
+}
+
+/// The value for a line: six decimals where they show it, an exponent where they would not.
+fn digits(ty: Option<DType>, value: f64) -> String {
+    match ty {
+        Some(t) if !t.is_float() => format!("{value}"),
+        _ if value != 0.0 && value.is_finite() && !(1e-3..1e9).contains(&value.abs()) => format!("{value:.6e}"),
+        _ => format!("{value:.6}"),
+    }
 }
 
 #[cfg(test)]
@@ -137,5 +196,18 @@ mod tests {
         assert_eq!(label(false, "result[4]"), "result[4]");
         assert_eq!(label(true, "result[1]['cross_entropy']"), "result[1]['cross_entropy']");
         assert_eq!(label(true, ""), "loss");
+    }
+
+    #[test]
+    fn numbers_have_the_digits_that_show_them() {
+        assert_eq!(digits(Some(DType::F32), 4.25), "4.250000");
+        assert_eq!(digits(Some(DType::F32), 2.5e-9), "2.500000e-9");
+        assert_eq!(digits(Some(DType::F32), 0.0), "0.000000");
+        assert_eq!(digits(Some(DType::F32), f64::NAN), "NaN");
+        assert_eq!(digits(Some(DType::I32), 7.0), "7");
+        assert_eq!(digits(Some(DType::I32), -7.0), "-7");
+        assert_eq!(number(Some(DType::I32), -7.0).to_string(), "-7");
+        assert_eq!(number(Some(DType::UI64), 7.0).to_string(), "7");
+        assert_eq!(number(Some(DType::F32), f64::from(0.1f32)).to_string(), "0.1");
     }
 }

@@ -4,12 +4,12 @@
 //! (`ir::judge` says how). Arguments are given as for `run`, or made up from a fixed seed: parameters small, other state zero, batches varied.
 
 use crate::diagnostics::Terminal;
-use crate::run::{read_arguments, read_executable};
+use crate::run::{missing_data, named, read_arguments, read_executable};
 use ir::arguments::Role;
-use ir::interp::Tensor as Reference;
+use ir::interp::{Precision, Tensor as Reference, footprint};
 use ir::judge::{self, Judgement, Verdict};
 use ir::plan::Plan;
-use ir::{Diagnostic, Graph, Result};
+use ir::{Bytes, Diagnostic, Graph, Result};
 use runtime::checkpoint::{self, Batches};
 use runtime::{Arguments, Options, Session, Tensor};
 use serde_json::{Value, json};
@@ -22,9 +22,9 @@ use std::sync::Arc;
 pub(crate) struct Args {
     /// The plan, as written by `compile`.
     plan: PathBuf,
-    /// Arguments of the step, as for `run`; made up when not given.
+    /// Arguments of the step, as for `run`; data that no file holds is made up.
     #[arg(long, value_name = "FILE")]
-    inputs: Option<PathBuf>,
+    inputs: Vec<PathBuf>,
     /// Batch arguments with a leading dimension of steps.
     #[arg(long, value_name = "FILE")]
     batches: Option<PathBuf>,
@@ -41,6 +41,9 @@ const NAMED: usize = 8;
 
 /// `verify`.
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
+    if args.steps.contains(&0) {
+        return Err(Diagnostic::input("E0409", "`--steps 0`: nothing has changed before the first step").with_help("give numbers of at least 1").into());
+    }
     let plan = Arc::new(read_executable(&args.plan)?);
     let graph = plan.source.main().ok_or_else(|| Diagnostic::input("E0905", "this plan is inconsistent: it has no step"))?;
     let batches = match &args.batches {
@@ -51,15 +54,24 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         }
         None => None,
     };
-    let mut arguments = made_up(&plan, graph);
-    if args.inputs.is_some() {
-        let given = read_arguments(&plan, args.inputs.as_deref(), terminal)?;
-        // What a file leaves out is zeros, as for `run`.
-        arguments = arguments.into_iter().map(|(i, t)| (i, Arc::new(Tensor::zeros(t.ty.clone())))).chain(given).collect();
-    }
+    let mut given = read_arguments(&plan, &args.inputs, terminal)?;
     if let Some(batches) = &batches {
-        arguments.extend(batches.batch(0));
+        given.extend(batches.batch(0));
     }
+    let mut arguments = made_up(&plan, graph);
+    if !given.is_empty() {
+        // State that is in no file is zeros, as for `run`.
+        let data = missing_data(&plan, &given);
+        if !data.is_empty() {
+            terminal.notes(&[Diagnostic::note("N0602", format!("in no file and therefore made up: {}", named(&data)))]);
+        }
+        for (i, t) in arguments.iter_mut().filter(|(i, _)| !data.contains(i)) {
+            *t = given.get(i).cloned().unwrap_or_else(|| Arc::new(Tensor::zeros(t.ty.clone())));
+        }
+        // What is no argument of the step is refused when the session takes it.
+        given.into_iter().for_each(|(i, t)| drop(arguments.insert(i, t)));
+    }
+    check_memory(&plan, graph, memory_available())?;
     let mut session = Session::open(&plan, &Options::default())?;
     terminal.notes(&session.set_inputs(&arguments)?);
     let state: Vec<(usize, usize)> = plan.interface.state.iter().map(|(a, r)| (*r as usize, *a as usize)).collect();
@@ -88,6 +100,36 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         outside.extend(judgement.verdicts.into_iter().filter(|v| !v.within()).map(|v| (step, v)));
     }
     if outside.is_empty() { Ok(ExitCode::SUCCESS) } else { Err(failure(&outside).into()) }
+}
+
+/// Refuses what the machine cannot hold: the arenas, the arguments, and the interpreter once as typed and once in `f64`.
+fn check_memory(plan: &Plan, graph: &Graph, available: Option<Bytes>) -> Result<()> {
+    let Some(available) = available else { return Ok(()) };
+    let arenas: Bytes = plan.programs.iter().map(|p| Bytes(p.arena.0 * u64::from(p.mesh.devices()))).sum();
+    let arguments: Bytes = graph.inputs.iter().map(|&v| Bytes(graph.ty(v).bytes())).sum();
+    let kept = |precision| -> Bytes { graph.inputs.iter().chain(&graph.outputs).map(|&v| footprint::held(graph.ty(v), precision)).sum() };
+    let peak = |precision| footprint::peak(&plan.source, graph, precision);
+    // One evaluates while the other keeps what it began with and what it made.
+    let interpreter = (peak(Precision::AsTyped) + kept(Precision::F64)).max(peak(Precision::F64) + kept(Precision::AsTyped));
+    let needed = arenas + arguments + interpreter;
+    if needed <= available {
+        return Ok(());
+    }
+    Err(Diagnostic::outcome("E0706", format!("the check needs about {needed} of memory, and {available} are free"))
+        .with_note(format!("the interpreter, in f32 and f64: {interpreter}; arenas of the plan: {arenas}; arguments: {arguments}"))
+        .with_help("verify where there is more memory, or verify a smaller model of the same kind")
+        .into())
+}
+
+/// Memory that can be had without swapping, within the limit of a container; none where the system does not say.
+fn memory_available() -> Option<Bytes> {
+    let text = std::fs::read_to_string("/proc/meminfo").ok()?;
+    let line = text.lines().find_map(|l| l.strip_prefix("MemAvailable:"))?;
+    let free = line.trim().trim_end_matches("kB").trim().parse::<u64>().ok()? * 1024;
+    let group = |name: &str| std::fs::read_to_string(format!("/sys/fs/cgroup/memory.{name}")).ok();
+    let limit = group("max").and_then(|t| t.trim().parse::<u64>().ok());
+    let used = group("stat").and_then(|t| t.lines().find_map(|l| l.strip_prefix("anon ")?.parse::<u64>().ok())).unwrap_or(0);
+    Some(Bytes(limit.map_or(free, |l| l.saturating_sub(used).min(free))))
 }
 
 fn reference(tensor: &Tensor) -> Result<Reference> {

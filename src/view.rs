@@ -1,6 +1,7 @@
 //! `view PLAN`: writes the page that shows a plan, or prints what it shows as JSON.
 
 use crate::diagnostics::Terminal;
+use crate::outputs::check_outputs;
 use ir::{Bytes, Diagnostic, Result};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -24,9 +25,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let path = args.output.clone().unwrap_or_else(|| args.plan.with_extension("html"));
-    if path == args.plan {
-        return Err(Diagnostic::input("E0911", format!("{} is the plan itself", path.display())).with_help("name another file with `-o`").into());
-    }
+    check_outputs(&[("the plan", &args.plan)], &[("-o", Some(&path))])?;
     let page = viz::page(&plan);
     write_whole(&path, page.as_bytes())?;
     terminal.progress("Wrote", &format!("{}  {}", path.display(), Bytes(page.len() as u64)));

@@ -61,7 +61,7 @@ fn requests_that_make_no_sense_are_refused() {
     compile(&["--mesh", "2x2", "--stages", "2"], 2, &["E0402", "`--stages 1` fits"]);
     compile(&["--stages", "3"], 2, &["E0402"]);
     compile(&["--stages", "many"], 2, &["E0409"]);
-    compile(&["--microbatches", "0"], 2, &["E0404"]);
+    compile(&["--microbatches", "0"], 2, &["E0404", "help"]);
     compile(&["--microbatches", "5"], 2, &["E0404", "does not divide"]);
     compile(&["--schedule", "zigzag"], 2, &["E0409", "gpipe"]);
     compile(&["--strategy", "zero4"], 2, &["E0401", "zero"]);
@@ -72,6 +72,13 @@ fn requests_that_make_no_sense_are_refused() {
     compile(&["--loss", "nothing"], 2, &["E02"]);
     compile(&["-o", "/no/such/folder/x.plan"], 2, &["/no/such/folder"]);
     compile(&["--stages", "4"], 0, &["N0401", "no matrix product"]);
+    compile(&["--strategy", "pipeline", "--stages", "1"], 2, &["E0419", "--stages"]);
+    compile(&["--strategy", "pipeline", "--cluster", "local:1"], 2, &["E0419"]);
+    compile(&["--cluster", "local:100000"], 2, &["E0302", "local:256"]);
+    compile(&["--cpu", "x86-64-v9"], 2, &["E0803", "help", "x86-64-v3"]);
+    for flags in [&["--state", "0=900"][..], &["--state", "0=0,0=1"], &["--batch", "77"], &["--batch", "0"], &["--loss", "nothing"], &["--loss", "0"]] {
+        compile(flags, 2, &["E02", "help"]);
+    }
     compile(&["--cluster", "local:16", "--stages", "16"], 1, &["layers", "E0403"]);
 }
 
@@ -174,6 +181,9 @@ fn arguments_that_do_not_fit_are_refused() {
     assert_eq!(code, 0, "{text}");
     let lines: Vec<&str> = text.lines().filter(|l| l.starts_with('{') && l.contains("\"step\"")).collect();
     assert_eq!(lines.len(), 2, "{text}");
+    for command in ["run", "verify"] {
+        refused(&[command, &path, "--steps", "0"], 2, &["E0409", "--steps 0"]);
+    }
     let other = models().join("gpt_tiny.safetensors").display().to_string();
     refused(&["run", &path, "--inputs", &other], 2, &["E06"]);
     refused(&["run", &path, "--inputs", "/no/such.safetensors"], 2, &["E06"]);
@@ -187,6 +197,49 @@ fn arguments_that_do_not_fit_are_refused() {
     assert_eq!(outcome(&["explain", &path, "%arg0"]).0, 0);
     let (code, text) = outcome(&["verify", &path, "--inputs", &inputs]);
     assert_eq!(code, 0, "{text}");
+}
+
+#[test]
+fn an_output_is_never_an_input() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = folder.path().join("m.mlir").display().to_string();
+    std::fs::copy(mlp(), &model).expect("copied");
+    refused(&["compile", &model, "--cluster", "local:2", "-o", &model], 2, &["E0911", "the model itself"]);
+    assert_eq!(std::fs::read(&model).ok(), std::fs::read(mlp()).ok());
+    let path = plan(folder.path());
+    let before = std::fs::read(&path).expect("the plan");
+    for flag in ["--save", "--trace"] {
+        refused(&["run", &path, flag, &path], 2, &["E0911", "the plan itself"]);
+    }
+    refused(&["view", &path, "-o", &path], 2, &["E0911"]);
+    let twice = folder.path().join("both").display().to_string();
+    refused(&["run", &path, "--save", &twice, "--trace", &twice], 2, &["E0911", "--trace"]);
+    assert_eq!(std::fs::read(&path).expect("the plan"), before);
+}
+
+/// What is saved holds no batch: going on without one is refused, not trained on zeros; a second file may hold it.
+#[test]
+fn forgotten_data_is_no_zeros() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = plan(folder.path());
+    let inputs = models().join("mlp.safetensors").display().to_string();
+    let saved = folder.path().join("saved.safetensors").display().to_string();
+    let loss = |text: &str| text.lines().find_map(|l| Some(l.split_once("loss ")?.1.trim().to_string()));
+    let (code, text) = outcome(&["run", &path, "--inputs", &inputs, "--steps", "2", "--save", &saved]);
+    assert_eq!(code, 0, "{text}");
+    let second = loss(text.lines().filter(|l| l.starts_with("step 1")).collect::<String>().as_str());
+    refused(&["run", &path, "--inputs", &saved], 2, &["E0623", "--batches", "--zeros"]);
+    assert_eq!(outcome(&["run", &path, "--inputs", &saved, "--zeros"]).0, 0);
+    assert_eq!(outcome(&["run", &path]).0, 0, "without any argument it is a trial");
+    // Later files count: the batch from the first, the state from the second.
+    let (code, text) = outcome(&["run", &path, "--inputs", &inputs, "--inputs", &saved]);
+    assert_eq!(code, 0, "{text}");
+    assert_ne!(loss(&text), second, "{text}");
+    let (_, again) = outcome(&["run", &path, "--inputs", &inputs]);
+    assert_ne!(loss(&text), loss(&again), "the state of the second file is taken");
+    let (code, text) = outcome(&["verify", &path, "--inputs", &saved]);
+    assert_eq!(code, 0, "{text}");
+    assert!(text.contains("N0602"), "{text}");
 }
 
 #[test]

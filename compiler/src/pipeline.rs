@@ -58,6 +58,8 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     let model = AnalyticModel::new(options.cluster.clone());
     let request = &options.request;
     let preset = Preset::named(&request.strategy)?;
+    // Refused before the search, also where no code is asked for.
+    code::target(&options.level)?;
     let canonical = timings.pass("canonical", || canonical::run(module, &options.overrides))?;
     let analysis = timings.pass("batch", || phases::analyse(&canonical.graph, &canonical.interface));
     let mut notes = canonical.notes.clone();
@@ -69,7 +71,10 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     options.stop.begin("code", 0);
     let code = if options.code { timings.pass("code", || code::cpu(&built.kernels.kernels, &options.level))? } else { vec![] };
     let best = &searched.candidates[built.candidate];
-    notes.extend(built.notes.iter().cloned());
+    // Of a number of stages that nobody asked for there is nothing to regret: the search compared it with the others.
+    if request.stages.is_some() || preset == Preset::Pipeline {
+        notes.extend(built.notes.iter().cloned());
+    }
     notes.extend(options.stop.warning());
     let plan = Plan {
         compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),

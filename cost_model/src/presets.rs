@@ -12,6 +12,9 @@ use ir::{Bytes, Diagnostic, Result, Seconds};
 /// More devices than any published training run, and few enough that products of counts never overflow.
 pub(crate) const MOST_DEVICES: u64 = 1 << 20;
 
+/// Devices that `local:N` has at most: each is a thread of this process with an arena of its own.
+pub(crate) const MOST_LOCAL_DEVICES: u64 = 256;
+
 const GIB: u64 = 1 << 30;
 
 /// Names of the clusters, with what `N` counts.
@@ -46,11 +49,14 @@ pub(crate) fn cluster(spec: &str) -> Result<Cluster> {
     if n == 0 {
         return Err(Diagnostic::input("E0302", format!("`{spec}` has 0 devices")).with_help(format!("write at least `{name}:1`")).into());
     }
-    let per_node = if name == "local" { 1 } else { 8 };
-    if u64::from(n) * per_node > MOST_DEVICES {
-        return Err(Diagnostic::input("E0302", format!("`{spec}` has too many devices"))
-            .with_help(format!("a cluster has at most {MOST_DEVICES} devices"))
-            .into());
+    let too_many = |help: String| Err(Diagnostic::input("E0302", format!("`{spec}` has too many devices")).with_help(help).into());
+    if name == "local" && u64::from(n) > MOST_LOCAL_DEVICES {
+        return too_many(format!(
+            "`local:{MOST_LOCAL_DEVICES}` is the largest: its devices are threads of one process; a larger cluster is a preset or a file"
+        ));
+    }
+    if name != "local" && u64::from(n) * 8 > MOST_DEVICES {
+        return too_many(format!("a cluster has at most {MOST_DEVICES} devices"));
     }
     let made = match name {
         "local" => local(n),
@@ -275,7 +281,7 @@ mod tests {
         };
         assert_eq!(told("dgx-a10:2"), ("E0301".into(), "did you mean `dgx-a100:2`? Or give the path of a TOML file".into()));
         assert_eq!(told("tpu-pod").0, "E0301");
-        for spec in ["local:0", "local:-1", "local:four", "local:", "dgx-h100:4000000", "local:99999999999"] {
+        for spec in ["local:0", "local:-1", "local:four", "local:", "local:257", "local:100000", "dgx-h100:4000000", "local:99999999999"] {
             assert_eq!(told(spec).0, "E0302", "{spec}");
         }
         assert_eq!(told("no/such.toml").0, "E0307");

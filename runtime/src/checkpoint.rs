@@ -88,7 +88,10 @@ pub fn read(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<Diagnos
 /// Reads arguments in the shapes that the file has.
 fn read_as_stored(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<Diagnostic>)> {
     let bytes = read_file(path)?;
-    let damaged = |e: String| Diagnostic::input("E0631", format!("{} is not a whole safetensors file: {e}", path.display()));
+    let damaged = |e: String| {
+        let d = Diagnostic::input("E0631", format!("{} is not a whole safetensors file: {e}", path.display()));
+        d.with_help("arguments are read from `.safetensors` files, as `run --save` writes them; copy or write this one again")
+    };
     let file = SafeTensors::deserialize(&bytes).map_err(|e| damaged(e.to_string()))?;
     let known: Vec<String> = (0..types.len()).map(|i| format!("arg{i}")).collect();
     let (mut arguments, mut notes, mut errors) = (Arguments::new(), Vec::new(), Vec::new());
@@ -117,6 +120,19 @@ fn read_as_stored(path: &Path, types: &[TensorType]) -> Result<(Arguments, Vec<D
     if errors.is_empty() { Ok((arguments, notes)) } else { Err(Diagnostics(errors)) }
 }
 
+const STACKED: &str = "stack the batches of all steps along a new first dimension, under the names of their arguments";
+
+/// What may help when a file cannot be written.
+fn unwritable(path: &Path, e: &std::io::Error) -> Diagnostic {
+    let help = match e.kind() {
+        std::io::ErrorKind::NotFound => "make its folder first, or name another file",
+        std::io::ErrorKind::StorageFull => "free space on its disk, or name a file on another one",
+        std::io::ErrorKind::IsADirectory => "name a file, not a folder",
+        _ => "name another file, or see that its folder may be written",
+    };
+    Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())).with_help(help)
+}
+
 /// Batches of a file: each tensor has a leading dimension of steps, the same for all.
 #[derive(Clone, Debug)]
 pub struct Batches {
@@ -136,6 +152,7 @@ impl Batches {
             let Some(&n) = t.ty.shape.first().filter(|n| **n > 0) else {
                 return Err(Diagnostic::input("E0632", format!("arg{i} of {} has no dimension of steps: it is {}", path.display(), t.ty))
                     .with_note(format!("each step takes {}", types[*i as usize]))
+                    .with_help(STACKED)
                     .into());
             };
             if *steps.get_or_insert(n) != n {
@@ -143,10 +160,11 @@ impl Batches {
                     "E0632",
                     format!("the tensors of {} have different numbers of steps: {} and {n}", path.display(), steps.unwrap_or(0)),
                 )
+                .with_help(STACKED)
                 .into());
             }
         }
-        let steps = steps.ok_or_else(|| Diagnostic::input("E0632", format!("{} holds no argument of the step", path.display())))?;
+        let steps = steps.ok_or_else(|| Diagnostic::input("E0632", format!("{} holds no argument of the step", path.display())).with_help(STACKED))?;
         Ok((Batches { arguments, steps }, notes))
     }
     /// How many steps it has batches for.
@@ -187,7 +205,7 @@ pub fn write(path: &Path, arguments: &Arguments) -> Result<()> {
 ///
 /// A link is followed, and what is no ordinary file (a device, a pipe) is written to and never replaced.
 pub fn write_atomically(path: &Path, bytes: &[u8]) -> Result<()> {
-    let failed = |e: std::io::Error| ir::Diagnostics::from(Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())));
+    let failed = |e: std::io::Error| ir::Diagnostics::from(unwritable(path, &e));
     let path = &target(path);
     if path.exists() && !path.is_file() {
         return std::fs::OpenOptions::new().write(true).open(path).and_then(|mut f| f.write_all(bytes)).map_err(failed);
@@ -215,7 +233,7 @@ pub fn check_writable(path: &Path) -> Result<()> {
         return Ok(());
     }
     let tried = if path.is_dir() { Err(std::io::Error::from(std::io::ErrorKind::IsADirectory)) } else { File::create(&temporary).map(drop) };
-    tried.and_then(|()| std::fs::remove_file(&temporary)).map_err(|e| Diagnostic::input("E0633", format!("{} cannot be written: {e}", path.display())).into())
+    tried.and_then(|()| std::fs::remove_file(&temporary)).map_err(|e| unwritable(path, &e).into())
 }
 
 /// Where a path leads, links followed.
@@ -228,11 +246,12 @@ fn target(path: &Path) -> PathBuf {
 /// # Errors
 /// `E0630` when it cannot be read, or is no ordinary file.
 pub fn read_file(path: &Path) -> Result<Vec<u8>> {
-    let failed = |e: String| Diagnostic::input("E0630", format!("{} cannot be read: {e}", path.display())).with_help("check the path");
+    let failed = |e: String| Diagnostic::input("E0630", format!("{} cannot be read: {e}", path.display()));
     if path.exists() && !path.is_file() {
-        return Err(failed("it is no ordinary file".into()).into());
+        let what = if path.is_dir() { "a folder" } else { "no ordinary file" };
+        return Err(failed(format!("it is {what}")).with_help("name an ordinary file").into());
     }
-    Ok(std::fs::read(path).map_err(|e| failed(e.to_string()))?)
+    Ok(std::fs::read(path).map_err(|e| failed(e.to_string()).with_help("check the path, and that the file may be read"))?)
 }
 
 fn temporary_name(path: &Path) -> PathBuf {

@@ -180,13 +180,18 @@ fn given_state(graph: &Graph, given: &[(u32, Option<u32>)]) -> Result<Vec<(u32, 
     for &(i, o) in given {
         if i >= inputs || o.is_some_and(|o| o >= outputs) {
             let text = o.map_or_else(|| i.to_string(), |o| format!("{i}={o}"));
-            return Err(Diagnostic::input("E0211", format!("`--state {text}`: the step has {inputs} arguments and {outputs} results")).into());
+            return Err(Diagnostic::input("E0211", format!("`--state {text}`: the step has {inputs} arguments and {outputs} results"))
+                .with_help(format!("arguments are 0 to {}, results 0 to {}", inputs.saturating_sub(1), outputs.saturating_sub(1)))
+                .into());
         }
         if let Some(o) = o
             && graph.ty(graph.inputs[i as usize]) != output_type(graph, o)
         {
             let message = format!("`--state {i}={o}`: {} and {} (`{}`) have different types", argument(graph, i), result(graph, o), output_type(graph, o));
-            return Err(Diagnostic::input("E0211", message).into());
+            let ty = graph.ty(graph.inputs[i as usize]);
+            let fit: Vec<String> = (0..outputs).filter(|&o| output_type(graph, o) == ty).take(8).map(|o| format!("`{i}={o}`")).collect();
+            let help = if fit.is_empty() { format!("leave {i} out: no result is `{ty}`") } else { format!("of its type there are {}", fit.join(", ")) };
+            return Err(Diagnostic::input("E0211", message).with_help(help).into());
         }
     }
     let mut state: Vec<(u32, u32)> = given.iter().filter_map(|&(i, o)| Some((i, o?))).collect();
@@ -213,7 +218,9 @@ fn given_state(graph: &Graph, given: &[(u32, Option<u32>)]) -> Result<Vec<(u32, 
     state.sort_unstable();
     let mut seen = BTreeSet::new();
     if let Some(&(i, _)) = state.iter().find(|p| !seen.insert((p.0, 0)) || !seen.insert((p.1, 1))) {
-        return Err(Diagnostic::input("E0211", format!("`--state` pairs {} or its result twice", argument(graph, i))).into());
+        return Err(Diagnostic::input("E0211", format!("`--state` pairs {} or its result twice", argument(graph, i)))
+            .with_help("name each argument and each result once: `--state IN=OUT,…`")
+            .into());
     }
     Ok(state)
 }
@@ -296,6 +303,7 @@ fn loss(graph: &Graph, given: Option<&str>, scalars: &[u32], notes: &mut Vec<Dia
         let Some(o) = number.or_else(named) else {
             return Err(Diagnostic::input("E0214", format!("`--loss {name}`: there is no such result"))
                 .with_note(format!("scalar results that are not state: {}", listed(&floats)))
+                .with_help(floats.first().map_or_else(|| "results are counted from 0".into(), |o| format!("for example `--loss {o}`")))
                 .into());
         };
         if output_type(graph, o).rank() != 0 || !output_type(graph, o).dtype.is_float() {
@@ -303,6 +311,8 @@ fn loss(graph: &Graph, given: Option<&str>, scalars: &[u32], notes: &mut Vec<Dia
                 "E0214",
                 format!("`--loss {name}`: {} is no floating-point scalar but `{}`", result(graph, o), output_type(graph, o)),
             )
+            .with_note(format!("scalar results that are not state: {}", listed(&floats)))
+            .with_help(floats.first().map_or_else(|| "return the loss as a scalar".into(), |o| format!("for example `--loss {o}`")))
             .into());
         }
         return Ok(Some(o));
@@ -329,7 +339,9 @@ fn loss(graph: &Graph, given: Option<&str>, scalars: &[u32], notes: &mut Vec<Dia
 fn given_batch(graph: &Graph, given: &[u32], state: &BTreeSet<u32>) -> Result<Vec<(u32, Option<u32>)>> {
     for &i in given {
         if i as usize >= graph.inputs.len() {
-            return Err(Diagnostic::input("E0215", format!("`--batch {i}`: the step has {} arguments", graph.inputs.len())).into());
+            return Err(Diagnostic::input("E0215", format!("`--batch {i}`: the step has {} arguments", graph.inputs.len()))
+                .with_help(format!("arguments are 0 to {}", graph.inputs.len().saturating_sub(1)))
+                .into());
         }
         if state.contains(&i) {
             return Err(Diagnostic::input("E0215", format!("`--batch {i}`: {} is state", argument(graph, i)))

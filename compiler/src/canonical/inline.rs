@@ -20,6 +20,10 @@ pub fn run(module: &Module) -> Result<Graph> {
             .with_note(format!("it has {} functions", module.functions.len()))
             .with_help("name the function of the training step `main`")
     })?;
+    let mut sizes = IndexMap::new();
+    if inlined_ops(module, main, &mut sizes, 0) > OP_BUDGET {
+        return Err(too_large(format!("inlining its calls makes more than {OP_BUDGET} operations")));
+    }
     let mut inliner = Inliner { module, calls: IndexMap::new(), active: vec![main.name.clone()], ops: 0 };
     inliner.graph(main, "")
 }
@@ -36,6 +40,30 @@ struct Inliner<'m> {
 
 /// How many ops inlining may make: a few functions that call each other twice over make any number of them.
 const OP_BUDGET: usize = 500_000;
+
+/// How many ops a function has with its calls inlined, each function counted once; a cycle or an unknown function counts nothing and is found later.
+fn inlined_ops<'m>(module: &'m Module, graph: &'m Graph, sizes: &mut IndexMap<&'m str, usize>, depth: usize) -> usize {
+    let mut ops = 0usize;
+    for op in graph.ops.values() {
+        ops = ops.saturating_add(1);
+        for region in &op.regions {
+            ops = ops.saturating_add(inlined_ops(module, region, sizes, depth));
+        }
+        let OpKind::Call { callee } = &op.kind else { continue };
+        let inside = match (sizes.get(callee.as_str()), module.function(callee)) {
+            (Some(&known), _) => known,
+            (None, Some(function)) if depth < MAX_DEPTH => {
+                sizes.insert(&function.name, 0);
+                let size = inlined_ops(module, function, sizes, depth + 1);
+                sizes.insert(&function.name, size);
+                size
+            }
+            _ => 0,
+        };
+        ops = ops.saturating_add(inside);
+    }
+    ops
+}
 
 /// How deep calls may be nested.
 const MAX_DEPTH: usize = 256;

@@ -28,16 +28,17 @@ pub struct Imported {
 /// Reads a model file.
 pub fn import(path: &Path) -> Result<Imported> {
     let name = path.display().to_string();
-    let unreadable = |e: std::io::Error| Diagnostic::input("E0118", format!("`{name}` cannot be read: {e}"));
+    let unreadable =
+        |e: std::io::Error| Diagnostic::input("E0118", format!("`{name}` cannot be read: {e}")).with_help("check the path, and that the file may be read");
     let metadata = fs::metadata(path).map_err(unreadable)?;
     if metadata.is_dir() {
-        return Err(Diagnostic::input("E0118", format!("`{name}` is a folder")).into());
+        return Err(Diagnostic::input("E0118", format!("`{name}` is a folder")).with_help("name the model file in it").into());
     }
     if !metadata.is_file() {
-        return Err(Diagnostic::input("E0118", format!("`{name}` is no ordinary file")).into());
+        return Err(Diagnostic::input("E0118", format!("`{name}` is no ordinary file")).with_help("write the model to a file first").into());
     }
     if metadata.len() > LARGEST {
-        return Err(Diagnostic::input("E0111", format!("`{name}` is larger than 4 GiB")).into());
+        return Err(Diagnostic::input("E0111", format!("`{name}` is larger than 4 GiB")).with_help("keep large arrays as arguments, not as constants").into());
     }
     import_bytes(&name, &fs::read(path).map_err(unreadable)?)
 }

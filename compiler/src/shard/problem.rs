@@ -373,7 +373,11 @@ pub fn solve(space: &Space<'_>, allow: &Filter<'_>, memory: Option<&MemoryLimit<
             let works = memory.and_then(|m| Some(Bytes(core.limit?.max(0) as u64 + m.reserved.iter().map(|b| b.0).max().unwrap_or(0))));
             return Err(Failure { diagnostic: infeasible(space, &core, memory), works });
         }
-        _ => return Err(Diagnostic::outcome("E0503", "the sharding problem was not solved within its budget").into()),
+        _ => {
+            return Err(Diagnostic::outcome("E0503", "the sharding problem was not solved within its budget")
+                .with_help("fix part of it with `--pin`, or take a `--mesh` of fewer axes")
+                .into());
+        }
     };
     let report = report(&instance.problem, &solution);
     Ok(choices(space, &instance, &solution.choice, report))

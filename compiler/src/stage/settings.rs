@@ -24,7 +24,7 @@ pub struct Setting {
 /// All settings of a request, in a fixed order.
 ///
 /// # Errors
-/// `E0402` a mesh or number of stages that does not multiply out, `E0404` microbatches that the step does not allow.
+/// `E0402` a mesh or number of stages that does not multiply out, `E0404` microbatches that the step does not allow, `E0419` a pipeline of one stage.
 pub fn settings(
     cluster: &Cluster,
     request: &Request,
@@ -35,12 +35,20 @@ pub fn settings(
 ) -> Result<Vec<Setting>> {
     let devices = cluster.devices();
     let shapes = shapes(devices, request, preset)?;
+    if preset == Preset::Pipeline && shapes.iter().all(|(stages, _)| *stages == 1) {
+        let help =
+            if devices == 1 { "take a cluster of more devices, or `--strategy auto`" } else { "ask for more `--stages`, or leave `--strategy pipeline` out" };
+        return Err(Diagnostic::input("E0419", "`--strategy pipeline` with one stage is no pipeline").with_help(help).into());
+    }
     let schedule = request.schedule.unwrap_or(ScheduleKind::OneFOneB);
     let mut out = Vec::new();
     let mut reason_given = false;
     for (stages, mesh) in shapes {
         let counts = match request.microbatches {
-            Some(0) => return Err(Diagnostic::input("E0404", "`--microbatches 0`: a step has at least one microbatch").into()),
+            Some(0) => {
+                let d = Diagnostic::input("E0404", "`--microbatches 0`: a step has at least one microbatch");
+                return Err(d.with_help("give 1 for the whole batch at once, or leave `--microbatches` out").into());
+            }
             Some(m) if analysis.allows(m) => vec![m],
             Some(m) => return Err(refused(m, analysis, canonical).into()),
             // One stage takes microbatches only to save memory.

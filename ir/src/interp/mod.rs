@@ -11,6 +11,7 @@ mod complex;
 mod dot;
 mod elementwise;
 mod evaluate;
+pub mod footprint;
 mod indexing;
 mod movement;
 mod product;

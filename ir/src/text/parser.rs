@@ -18,6 +18,8 @@ use rustc_hash::FxHashMap;
 const DEEPEST: u32 = 96;
 /// A tensor's number of elements stays below this.
 pub(super) const MOST_ELEMENTS: u64 = 1 << 48;
+/// Most dimensions of a tensor: StableHLO states no limit; nobody writes more than a few.
+const MOST_DIMENSIONS: usize = 64;
 
 pub(super) type Step<T> = Result<T, Reported>;
 
@@ -304,7 +306,7 @@ impl<'a> Parser<'a> {
     fn tensor_body(&mut self, start: At) -> Step<RawType> {
         self.lexer.skip_blank();
         let mut shape: Vec<u64> = Vec::new();
-        let mut too_large = false;
+        let (mut too_large, mut rank) = (false, 0);
         loop {
             let rest = &self.lexer.text.as_bytes()[self.lexer.at.offset..];
             let digits = rest.iter().take_while(|b| b.is_ascii_digit()).count();
@@ -312,9 +314,10 @@ impl<'a> Parser<'a> {
                 break;
             }
             let size = self.lexer.text[self.lexer.at.offset..][..digits].parse();
-            too_large |= size.is_err() || shape.len() >= 64;
-            if !too_large {
-                shape.push(size.unwrap_or(0));
+            too_large |= size.is_err();
+            rank += 1;
+            if rank <= MOST_DIMENSIONS {
+                shape.push(size.unwrap_or(u64::MAX));
             }
             self.lexer.advance(digits + 1);
         }
@@ -338,6 +341,11 @@ impl<'a> Parser<'a> {
         };
         self.next();
         let elements = shape.iter().try_fold(1u64, |n, &d| n.checked_mul(d.max(1)));
+        if rank > MOST_DIMENSIONS {
+            let message = format!("a tensor type has {rank} dimensions; at most {MOST_DIMENSIONS} are supported");
+            let d = Diagnostic::input("E0111", message).at(self.report.span(start, 6)).with_help("reshape it to fewer");
+            return Err(self.report.error(d));
+        }
         if too_large || elements.is_none_or(|n| n >= MOST_ELEMENTS) {
             let message = format!("a tensor type has more than 2^48 elements ({} dimensions)", shape.len());
             return Err(self.report.error_at("E0111", start, 6, message));
