@@ -59,7 +59,7 @@ pub fn layers(step: &StepGraph, stored: &SecondaryMap<ValueId, bool>) -> Layers 
     let home_of_parameter = |i: usize| readers[i].first().copied();
     // Backward and update, in graph order.
     let mut held: BTreeMap<ValueId, BTreeSet<u32>> = BTreeMap::new();
-    for (id, _) in graph.ops.iter().filter(|(id, _)| !is_view(graph, *id) && step.phase_of(*id) == Phase::Forward) {
+    for (id, _) in graph.ops.iter().filter(|(id, _)| !is_view(graph, *id) && step.phase_of(*id) <= Phase::Forward) {
         for &v in &facts.reads[id.0 as usize] {
             held.entry(v).or_default().insert(of[id.0 as usize]);
         }
@@ -70,7 +70,7 @@ pub fn layers(step: &StepGraph, stored: &SecondaryMap<ValueId, bool>) -> Layers 
     for (id, op) in graph.ops.iter() {
         let i = id.0 as usize;
         let phase = step.phase_of(id);
-        if is_view(graph, id) || phase == Phase::Forward || everywhere[i] {
+        if is_view(graph, id) || phase <= Phase::Forward || everywhere[i] {
             continue;
         }
         let made = |v: &ValueId| graph.def_op(*v).map(|d| (d, step.phase_of(d)));
@@ -104,7 +104,7 @@ impl Facts<'_> {
     fn is_held(&self, v: ValueId) -> bool {
         match self.input_of.get(&v) {
             Some(&i) => self.step.inputs[i].kind == BufferKind::Parameter,
-            None => self.step.graph.def_op(v).is_some_and(|d| self.step.phase_of(d) == Phase::Forward),
+            None => self.step.graph.def_op(v).is_some_and(|d| self.step.phase_of(d) <= Phase::Forward),
         }
     }
 
@@ -159,7 +159,7 @@ impl Facts<'_> {
                 (None, Some(d)) => light[d.0 as usize],
                 (None, None) => true,
             });
-            if !light[i] && !everywhere[i] {
+            if !light[i] && !everywhere[i] && self.step.phase_of(id) == Phase::Forward {
                 list.push(id);
             }
         }
@@ -226,13 +226,13 @@ impl Facts<'_> {
         of
     }
 
-    /// Light ops follow their first reader.
+    /// Light ops, and what is made of parameters before the microbatches, follow their first reader.
     fn follow_readers(&self, light: &[bool], everywhere: &[bool], of: &mut [u32]) {
         let graph = &self.step.graph;
         let mut first: BTreeMap<OpId, u32> = BTreeMap::new();
         for id in graph.ops.keys().rev().filter(|&id| !is_view(graph, id) && self.step.phase_of(id) <= Phase::Forward) {
             let i = id.0 as usize;
-            if light[i] || everywhere[i] {
+            if light[i] || everywhere[i] || self.step.phase_of(id) == Phase::Before {
                 of[i] = first.get(&id).copied().unwrap_or(0);
             }
             for d in self.reads[i].iter().filter_map(|&v| graph.def_op(v)) {
@@ -265,7 +265,7 @@ impl Facts<'_> {
     fn forward_readers(&self, of: &[u32]) -> Vec<BTreeSet<u32>> {
         let mut readers = vec![BTreeSet::new(); self.step.inputs.len()];
         for (i, reads) in self.reads.iter().enumerate() {
-            if self.step.phase[i] == Phase::Forward {
+            if self.step.phase[i] <= Phase::Forward {
                 reads.iter().filter_map(|v| self.input_of.get(v)).for_each(|&k| {
                     readers[k].insert(of[i]);
                 });
