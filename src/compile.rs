@@ -7,6 +7,9 @@ use compiler::batch::state::Overrides;
 use compiler::import::{self, Imported};
 use compiler::pipeline::{self, Options, Timings};
 use compiler::stop::Stop;
+use compiler::tables;
+use compiler::tables::plan::Shallow;
+use compiler::tables::search::Effort;
 use cost_model::Cluster;
 use ir::plan::{Plan, Premises, Request};
 use ir::program::{InstructionKind, ScheduleKind};
@@ -208,7 +211,12 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let parsed = start.elapsed();
     let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code, stop };
     let mut timings = Timings(vec![("import", parsed)]);
-    let plan = pipeline::compile(&imported.module, &options, &mut timings);
+    let plan = if args.no_code && !options.request.premises.stacks.is_empty() {
+        let stacks = options.request.premises.stacks.clone();
+        tables::plan::plan(&Shallow { module: &imported.module, stacks: &stacks }, &options, &Effort::default(), &mut timings)
+    } else {
+        pipeline::compile(&imported.module, &options, &mut timings)
+    };
     drop(line);
     let plan = plan?;
     terminal.notes(&plan.notes);
@@ -219,12 +227,15 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// Layers of a repeated block that are traced where only a plan is asked for: its two ends, and two between them.
+const TRACED_LAYERS: u32 = 4;
+
 /// The step, imported or traced from a configuration, and of which stacks of layers it has few.
 fn read(args: &Args, terminal: &Terminal) -> Result<(Imported, Vec<(String, u32, u32)>)> {
     match (&args.model, &args.config) {
         (Some(model), _) => Ok((import::import(model)?, Vec::new())),
         (None, Some(config)) => {
-            let traced = args.tracing.trace(config, terminal)?;
+            let traced = args.tracing.trace_layers(config, args.no_code.then_some(TRACED_LAYERS), terminal)?;
             terminal.progress("Traced", &described(&traced, config));
             let few = traced.runs.iter().filter(|r| r.depth_traced < r.depth_full);
             let stacks = few.map(|r| (r.prefix.clone(), r.depth_traced, r.depth_full)).collect();

@@ -70,7 +70,13 @@ impl Tracing {
 
     /// Reads a configuration and traces its step.
     pub(crate) fn trace(&self, path: &Path, terminal: &Terminal) -> Result<Traced> {
-        let settings = self.settings()?;
+        self.trace_layers(path, None, terminal)
+    }
+
+    /// The same, with so many of each run of repeated layers where `--depth` does not say.
+    pub(crate) fn trace_layers(&self, path: &Path, layers: Option<u32>, terminal: &Terminal) -> Result<Traced> {
+        let mut settings = self.settings()?;
+        settings.depth = settings.depth.or(layers);
         let config = read(path)?;
         terminal.notes(&config.warnings);
         models::trace(&config, &settings)
