@@ -167,18 +167,16 @@ impl<'a> Resharder<'a> {
             for (step, next, cost) in self.steps(ty, &sharding) {
                 let time = so_far + cost;
                 match place.get(&next) {
-                    Some(&n) => {
-                        if open[n] && time < nodes[n].1 {
-                            nodes[n].1 = time;
-                            nodes[n].2 = Some((at, step));
-                        }
+                    Some(&n) if open[n] && time < nodes[n].1 => {
+                        nodes[n].1 = time;
+                        nodes[n].2 = Some((at, step));
                     }
                     None if is_valid(&next, &ty.shape, self.mesh) => {
                         place.insert(next.clone(), nodes.len());
                         nodes.push((next, time, Some((at, step))));
                         open.push(true);
                     }
-                    None => {}
+                    Some(_) | None => {}
                 }
             }
         }

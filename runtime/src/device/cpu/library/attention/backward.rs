@@ -18,7 +18,7 @@ struct Sums {
 }
 
 impl Sums {
-    fn from_row(self, r: usize) -> (*mut f32, Strides) {
+    fn rows_from(self, r: usize) -> (*mut f32, Strides) {
         (self.data.wrapping_add(r * self.strides.row), self.strides)
     }
 }
@@ -137,13 +137,13 @@ impl Attention {
             }
             for key in (0..limit).step_by(KEYS) {
                 let keys = KEYS.min(limit - key);
-                let (k, v) = (head.k.from_row(key), head.v.from_row(key));
+                let (k, v) = (head.k.rows_from(key), head.v.rows_from(key));
                 multiply((rows, keys, depth), q, k.transposed(), (scores.as_mut_ptr(), row_major(pitch)), false, self.scale);
                 self.add_bias(parameters, (from, rows), (key, keys), scores);
                 let block = Block { scores: &mut *scores, pitch, rows, keys, visible: self.visible(first, from, key) };
                 rows::run(Weights { block, lse: &*lse });
                 let weights = Matrix { data: scores.as_ptr(), strides: row_major(pitch) };
-                multiply((keys, value, rows), weights.transposed(), g, head.dv.from_row(key), true, 1.0);
+                multiply((keys, value, rows), weights.transposed(), g, head.dv.rows_from(key), true, 1.0);
                 multiply((rows, keys, value), g, v.transposed(), (slopes.as_mut_ptr(), row_major(pitch)), false, 1.0);
                 rows::run(Slopes { weights: &*scores, slopes: &mut *slopes, pitch, keys, delta: &*delta });
                 if let Some(p) = self.bias_gradient() {
@@ -155,7 +155,7 @@ impl Attention {
                     }
                 }
                 let slope = Matrix { data: slopes.as_ptr(), strides: row_major(pitch) };
-                multiply((keys, depth, rows), slope.transposed(), q, head.dk.from_row(key), true, self.scale);
+                multiply((keys, depth, rows), slope.transposed(), q, head.dk.rows_from(key), true, self.scale);
                 multiply((rows, depth, keys), slope, k, (dq.as_mut_ptr(), row_major(depth)), key > 0, self.scale);
             }
             self.store::<T>(self.results, at(self.results), dq, depth, |_| 1.0);

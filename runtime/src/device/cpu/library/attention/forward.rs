@@ -50,13 +50,13 @@ impl Attention {
             for key in (0..limit).step_by(KEYS) {
                 let keys = KEYS.min(limit - key);
                 let to = (scores.as_mut_ptr(), Strides { row: pitch, column: 1 });
-                multiply((rows, keys, self.depth), q, k.from_row(key).transposed(), to, false, self.scale);
+                multiply((rows, keys, self.depth), q, k.rows_from(key).transposed(), to, false, self.scale);
                 self.add_bias(parameters, (from, rows), (key, keys), scores);
                 let block = Block { scores: &mut *scores, pitch, rows, keys, visible: self.visible(first, from, key) };
                 rows::run(Online { block, max: &mut *max, sum: &mut *sum, results: &mut *results, width });
                 let weights = Matrix { data: scores.as_ptr(), strides: Strides { row: pitch, column: 1 } };
                 let to = (results.as_mut_ptr(), Strides { row: width, column: 1 });
-                multiply((rows, width, keys), weights, v.from_row(key), to, key > 0, 1.0);
+                multiply((rows, width, keys), weights, v.rows_from(key), to, key > 0, 1.0);
             }
             let (o, lse) = (self.results, self.results + 1);
             // A row that sees nothing has the sum 0, and the result 0.

@@ -37,7 +37,7 @@ struct Matrix {
 
 impl Matrix {
     /// The matrix from row `r` on.
-    fn from_row(self, r: usize) -> Matrix {
+    fn rows_from(self, r: usize) -> Matrix {
         Matrix { data: self.data.wrapping_add(r * self.strides.row), ..self }
     }
     fn transposed(self) -> Matrix {
