@@ -193,7 +193,7 @@ mod tests {
             let text = way_out(&format!("E{code}")).unwrap_or_default();
             assert!(text.len() > 4 && !text.contains("]("), "E{code}: {text:?}");
         }
-        assert_eq!(way_out("E0304").as_deref(), Some("see docs/cluster.md; the nearest known key is named"));
+        assert_eq!(way_out("E0304").as_deref(), Some("see docs/clusters.md; the nearest known key is named"));
         assert_eq!(way_out("E"), None);
     }
 }

@@ -1,9 +1,11 @@
-//! Clusters: equal nodes of equal devices, a link inside a node and a network between nodes.
+//! Clusters: nodes of equal size, a link inside a node, a network between nodes, and racks that may thin it.
 //!
-//! Rank `r` is device `r % devices_per_node` of node `r / devices_per_node`. Invariant: a [`Cluster`] that this crate made has passed
-//! [`Cluster::check`]: at least one device, all rates positive and finite.
+//! Rank `r` is device `r % devices_per_node` of node `r / devices_per_node`. Nodes may differ in their devices: then `device` is the weakest
+//! of all in every figure, so that what fits and holds for it does for each, and [`Cluster::parts`] gives the nodes of each kind as clusters.
+//! Invariant: a [`Cluster`] that this crate made has passed [`Cluster::check`]: at least one device, all rates positive and finite.
 
 use crate::device::{BytesPerSecond, DeviceKind};
+use crate::links::Pairs;
 use crate::{file, presets};
 use ir::plan::ClusterSummary;
 use ir::{Bytes, Diagnostic, Diagnostics, Result, Seconds};
@@ -20,12 +22,22 @@ pub struct Link {
     pub efficiency: f64,
     /// Time of one step of a collective, or of one message.
     pub latency: Seconds,
-    /// Share of the bandwidth that the protocol with the lowest latency reaches; 1 where there is only one protocol.
+    /// The same by the protocol that reaches the whole bandwidth: its steps are chunks.
+    pub bulk_latency: Seconds,
+    /// Share of the bandwidth that the protocol with the short steps reaches; 1 where there is only one protocol.
     pub low_latency_share: f64,
-    /// Whether any group of devices gets the full bandwidth; otherwise devices are linked in pairs, and a group has only the links inside it.
+    /// What a ring's device copies inside its own memory at the turn from adding to gathering, in pieces of the buffer.
+    pub turn: f64,
+    /// Whether any group of devices gets the full bandwidth; otherwise a group has only the links inside it.
     pub switched: bool,
+    /// Which devices are linked, where there is no switch and it is known.
+    pub pairs: Option<Pairs>,
+    /// Bandwidth between devices that are not linked, through the host.
+    pub host_bandwidth: BytesPerSecond,
     /// Whether the switch itself can add what passes through it.
     pub in_switch_reduction: bool,
+    /// All-reduced bytes per second of such a switch, as a share of `bandwidth`.
+    pub in_switch_share: f64,
 }
 
 /// The network between nodes.
@@ -41,6 +53,41 @@ pub struct Network {
     pub efficiency: f64,
     /// Time of one step of a collective, or of one message.
     pub latency: Seconds,
+    /// The same by the protocol that reaches the whole bandwidth.
+    pub bulk_latency: Seconds,
+    /// Whether the network's switches can add what passes through them.
+    pub in_network_reduction: bool,
+}
+
+/// Racks: between them the network may carry less.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Racks {
+    /// Nodes of a rack.
+    pub nodes: u32,
+    /// What the nodes of a rack could send over what their rack's uplinks carry; 1 if the network does not block.
+    pub oversubscription: f64,
+}
+
+/// Consecutive nodes of one kind.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct NodeGroup {
+    /// How many nodes.
+    pub count: u32,
+    /// What their devices are.
+    pub device: DeviceKind,
+    /// Between devices of such a node.
+    pub intra: Link,
+    /// Price of one device for an hour, in the currency of the file.
+    pub price: Option<f64>,
+}
+
+/// Some of a cluster's ranks as a cluster of equal nodes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Part {
+    /// Its first rank in the whole.
+    pub first_rank: u32,
+    /// Its nodes.
+    pub cluster: Cluster,
 }
 
 /// A cluster.
@@ -62,6 +109,14 @@ pub struct Cluster {
     pub collective_launch: Seconds,
     /// How many times faster one device computes while all others are idle: `local:4` has 2 cores for 4 devices, so 2. 1 for separate devices.
     pub solo_speedup: f64,
+    /// Whether collectives in two levels (inside nodes, then between them) are to be had; NCCL has none.
+    pub two_level: bool,
+    /// Racks, where they matter.
+    pub racks: Option<Racks>,
+    /// Price of one device for an hour, in the currency of the file.
+    pub price: Option<f64>,
+    /// Where nodes differ: their kinds, in rank order. Empty where all nodes are equal.
+    pub kinds: Vec<NodeGroup>,
 }
 
 impl Cluster {
@@ -103,6 +158,51 @@ impl Cluster {
         rank / self.devices_per_node
     }
 
+    /// The kind of a rank's device.
+    pub fn device_of(&self, rank: u32) -> &DeviceKind {
+        let node = self.node_of(rank);
+        let mut first = 0;
+        for kind in &self.kinds {
+            if node < first + kind.count {
+                return &kind.device;
+            }
+            first += kind.count;
+        }
+        &self.device
+    }
+
+    /// The cluster as clusters of equal nodes, in rank order: itself where all nodes are equal.
+    pub fn parts(&self) -> Vec<Part> {
+        if self.kinds.is_empty() {
+            return vec![Part { first_rank: 0, cluster: self.clone() }];
+        }
+        let mut first = 0;
+        let mut parts = Vec::new();
+        for kind in &self.kinds {
+            let cluster = Cluster {
+                name: format!("{}/{}", self.name, kind.device.name),
+                nodes: kind.count,
+                device: kind.device.clone(),
+                intra: kind.intra.clone(),
+                price: kind.price,
+                kinds: Vec::new(),
+                ..self.clone()
+            };
+            parts.push(Part { first_rank: first * self.devices_per_node, cluster });
+            first += kind.count;
+        }
+        parts
+    }
+
+    /// Price of all devices for an hour, where every device has one.
+    pub fn price_per_hour(&self) -> Option<f64> {
+        let per_node = f64::from(self.devices_per_node);
+        if self.kinds.is_empty() {
+            return self.price.map(|p| p * per_node * f64::from(self.nodes));
+        }
+        self.kinds.iter().map(|k| k.price.map(|p| p * per_node * f64::from(k.count))).sum()
+    }
+
     /// What plans record.
     pub fn summary(&self) -> ClusterSummary {
         ClusterSummary {
@@ -138,6 +238,7 @@ impl Cluster {
         let positive = [
             ("device.peak.f64", d.peak.f64.0),
             ("device.peak.f32", d.peak.f32.0),
+            ("device.peak.tf32", d.peak.tf32.0),
             ("device.peak.f16", d.peak.f16.0),
             ("device.peak.bf16", d.peak.bf16.0),
             ("device.peak.f8", d.peak.f8.0),
@@ -145,9 +246,11 @@ impl Cluster {
             ("device.vector", d.vector.0),
             ("device.memory_bandwidth", d.memory_bandwidth.0),
             ("device.cache_bandwidth", d.cache_bandwidth.0),
+            ("device.host_bandwidth", d.host_bandwidth.0),
             ("device.units", f64::from(d.units)),
             ("device.memory", d.memory.0 as f64),
             ("link.bandwidth", self.intra.bandwidth.0),
+            ("link.host_bandwidth", self.intra.host_bandwidth.0),
             ("network.bandwidth", self.inter.bandwidth.0),
         ];
         for (key, value) in positive {
@@ -155,8 +258,14 @@ impl Cluster {
                 wrong.push(Diagnostic::input("E0305", format!("`{key}` is {value}")).with_help("write a number above 0"));
             }
         }
-        let shares =
-            [("device.memory_efficiency", d.memory_efficiency), ("link.efficiency", self.intra.efficiency), ("network.efficiency", self.inter.efficiency)];
+        let shares = [
+            ("device.memory_efficiency", d.memory_efficiency),
+            ("device.misaligned", d.misaligned),
+            ("link.efficiency", self.intra.efficiency),
+            ("link.low_latency_share", self.intra.low_latency_share),
+            ("link.in_switch_share", self.intra.in_switch_share),
+            ("network.efficiency", self.inter.efficiency),
+        ];
         for (key, value) in shares {
             if !(value > 0.0 && value <= 1.0) {
                 wrong.push(Diagnostic::input("E0305", format!("`{key}` is {value}")).with_help("write a share above 0 and at most 1"));
@@ -165,6 +274,8 @@ impl Cluster {
         let durations = [
             ("device.launch", d.launch.0),
             ("link.latency", self.intra.latency.0),
+            ("link.bulk_latency", self.intra.bulk_latency.0),
+            ("network.bulk_latency", self.inter.bulk_latency.0),
             ("network.latency", self.inter.latency.0),
             ("collective_launch", self.collective_launch.0),
         ];
@@ -175,6 +286,28 @@ impl Cluster {
         }
         if !(self.solo_speedup.is_finite() && self.solo_speedup >= 1.0) {
             wrong.push(Diagnostic::input("E0305", format!("`solo_speedup` is {}", self.solo_speedup)).with_help("write 1 or more"));
+        }
+        for (key, share) in [("device.tail", d.tail), ("device.exposed", d.exposed), ("link.turn", self.intra.turn)] {
+            if !(0.0..=1.0).contains(&share) {
+                wrong.push(Diagnostic::input("E0305", format!("`{key}` is {share}")).with_help("write a share from 0 to 1"));
+            }
+        }
+        if d.power.as_ref().is_some_and(|p| p.limit <= p.idle) {
+            wrong.push(Diagnostic::input("E0305", "`device.power.limit` is not above `device.power.idle`").with_help("write both in watts"));
+        }
+        if self.racks.as_ref().is_some_and(|r| r.nodes == 0 || !(r.oversubscription >= 1.0 && r.oversubscription.is_finite())) {
+            wrong.push(
+                Diagnostic::input("E0305", "`racks` needs at least one node, and an oversubscription of 1 or more").with_help("1 means that it does not block"),
+            );
+        }
+        if let Some(pairs) = &self.intra.pairs
+            && pairs.links().len() as u32 != self.devices_per_node
+        {
+            let message = format!("`link.pairs` has {} rows, and a node has {} devices", pairs.links().len(), self.devices_per_node);
+            wrong.push(Diagnostic::input("E0305", message).with_help("write one row of link counts for each device of a node"));
+        }
+        if !self.kinds.is_empty() && self.kinds.iter().map(|k| k.count).sum::<u32>() != self.nodes {
+            wrong.push(Diagnostic::input("E0302", "the counts of `[[nodes]]` do not add up to the nodes").with_help("state only the groups"));
         }
         if d.overhead >= d.memory {
             wrong.push(

@@ -1,38 +1,11 @@
-//! Work inside one device: matrix products, kernels, library ops and copies.
+//! Work inside one device that streams: kernels, library ops, optimizers, embeddings and copies.
 //!
-//! The roofline of Williams, Waterman and Patterson (2009): the longer of computing and moving, plus a launch. A matrix product is tiles
-//! that units make in whole waves, each with a fixed ramp along the contracted dimension (tile and wave quantization as NVIDIA's
-//! matrix-multiplication guide describes them); with few tiles the contraction may be split over units, which writes partials.
+//! The roofline of Williams, Waterman and Patterson (2009): the longer of computing and moving, plus a launch.
+//! Matrix products and attention have files of their own.
 
 use crate::device::{DeviceKind, FlopsPerSecond};
+use crate::product::{MatMulShape, product};
 use ir::{Bytes, DType, Flops, Seconds};
-
-/// A batched matrix product `[batch, m, k] · [batch, k, n]`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct MatMulShape {
-    /// Independent products.
-    pub batch: u64,
-    /// Rows of the result.
-    pub m: u64,
-    /// Columns of the result.
-    pub n: u64,
-    /// Contracted size.
-    pub k: u64,
-    /// Type of the operands and the result.
-    pub dtype: DType,
-}
-
-impl MatMulShape {
-    /// Two per multiply-add.
-    pub fn flops(&self) -> Flops {
-        Flops(2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64)
-    }
-    /// Every operand read once, the result written once.
-    pub fn bytes(&self) -> Bytes {
-        let elements = (self.m * self.k).saturating_add(self.k * self.n).saturating_add(self.m * self.n);
-        Bytes(elements.saturating_mul(self.batch).saturating_mul(self.dtype.bytes()))
-    }
-}
 
 /// A kernel: a loop nest without matrix products.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -74,6 +47,35 @@ pub struct LibraryWork {
     pub work: KernelWork,
 }
 
+impl KernelWork {
+    /// An Adam update of `parameters`: parameter, gradient and both moments read, parameter and moments written; with a master copy in f32
+    /// where parameters are narrower, which is read and written too. Some 20 operations each.
+    pub fn adam(parameters: u64, dtype: DType, gradient: DType) -> KernelWork {
+        let master = if dtype.bytes() < 4 { 4 } else { 0 };
+        let state = 8 + master;
+        // A master copy is read in the parameter's place.
+        let read = gradient.bytes() + state + if master == 0 { dtype.bytes() } else { 0 };
+        KernelWork {
+            read: Bytes(parameters.saturating_mul(read)),
+            written: Bytes(parameters.saturating_mul(state + dtype.bytes())),
+            flops: Flops(20.0 * parameters as f64),
+            dtype: DType::F32,
+        }
+    }
+}
+
+impl LibraryWork {
+    /// Rows of `width` picked from a table for `tokens`.
+    pub fn embedding(tokens: u64, width: u64, dtype: DType) -> LibraryWork {
+        let bytes = Bytes(tokens.saturating_mul(width).saturating_mul(dtype.bytes()));
+        LibraryWork { op: LibraryOp::Gather, work: KernelWork { read: bytes, written: bytes, flops: Flops(0.0), dtype } }
+    }
+    /// The cotangent of that: rows added into a table of gradients.
+    pub fn embedding_gradient(tokens: u64, width: u64, dtype: DType) -> LibraryWork {
+        LibraryWork { op: LibraryOp::Scatter, ..LibraryWork::embedding(tokens, width, dtype) }
+    }
+}
+
 /// Convolutions reach this share of the same matrix product: windows are gathered on the way.
 const CONVOLUTION_EFFICIENCY: f64 = 0.7;
 /// Indexed rows do not stream.
@@ -82,39 +84,6 @@ const INDEXED_EFFICIENCY: f64 = 0.5;
 const SCATTER_EFFICIENCY: f64 = 0.3;
 /// Element-by-element library code is not vectorized.
 const SCALAR_SHARE: f64 = 1.0 / 16.0;
-/// Rate lost when rows of tensor-unit operands are not aligned.
-const MISALIGNED_EFFICIENCY: f64 = 0.4;
-
-/// Time of a matrix product.
-pub(crate) fn matmul(device: &DeviceKind, shape: &MatMulShape) -> Seconds {
-    if shape.batch == 0 || shape.m == 0 || shape.n == 0 {
-        return Seconds(0.0);
-    }
-    device.launch + product(device, shape)
-}
-
-fn product(device: &DeviceKind, shape: &MatMulShape) -> Seconds {
-    let row = |extent: u64| (extent * shape.dtype.bytes()).is_multiple_of(device.alignment);
-    let aligned = if shape.dtype.bytes() > 2 || (row(shape.k) && row(shape.n)) { 1.0 } else { MISALIGNED_EFFICIENCY };
-    let unit = FlopsPerSecond(device.peak.of(shape.dtype).0 / f64::from(device.units) * aligned);
-    let memory = memory(device, shape.bytes());
-    let mut best = Seconds(f64::INFINITY);
-    for tile in &device.tiles {
-        let tiles = shape.batch * shape.m.div_ceil(tile.m) * shape.n.div_ceil(tile.n);
-        for split in [1u64, 2, 4, 8, 16] {
-            if split > 1 && (device.units == 1 || tiles > u64::from(device.units) || shape.k / split < 128) {
-                break;
-            }
-            let waves = (tiles * split).div_ceil(u64::from(device.units));
-            let depth = shape.k.div_ceil(split) as f64 + device.ramp;
-            let compute = unit.time(Flops(2.0 * tile.m as f64 * tile.n as f64 * depth / tile.efficiency)) * waves as f64;
-            let partials = if split > 1 { self::memory(device, Bytes(shape.batch * shape.m * shape.n * 4 * (split + 1))) } else { Seconds(0.0) };
-            let time = compute.max(memory) + partials;
-            best = if time < best { time } else { best };
-        }
-    }
-    best
-}
 
 /// Time of a kernel.
 pub(crate) fn kernel(device: &DeviceKind, work: &KernelWork) -> Seconds {
@@ -146,7 +115,12 @@ pub(crate) fn copy(device: &DeviceKind, bytes: Bytes) -> Seconds {
 /// Traffic up to the cache's size was just produced or will be read again soon; what is beyond goes to memory.
 pub(crate) fn memory(device: &DeviceKind, bytes: Bytes) -> Seconds {
     let cached = bytes.min(device.cache);
-    device.cache_bandwidth.time(cached) + device.memory_bandwidth.scaled(device.memory_efficiency).time(bytes - cached)
+    device.cache_bandwidth.time(cached) + streamed(device, bytes - cached)
+}
+
+/// Traffic that no cache holds.
+pub(crate) fn streamed(device: &DeviceKind, bytes: Bytes) -> Seconds {
+    device.memory_bandwidth.scaled(device.memory_efficiency).time(bytes)
 }
 
 fn vector_rate(device: &DeviceKind, dtype: DType) -> FlopsPerSecond {
@@ -161,49 +135,7 @@ fn scalar_rate(device: &DeviceKind, dtype: DType) -> FlopsPerSecond {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::presets::device;
-
-    fn square(n: u64, dtype: DType) -> MatMulShape {
-        MatMulShape { batch: 1, m: n, n, k: n, dtype }
-    }
-
-    fn rate(name: &str, shape: MatMulShape) -> f64 {
-        shape.flops().0 / matmul(&device(name).expect("a device"), &shape).0 / 1e12
-    }
-
-    #[test]
-    fn larger_products_take_longer() {
-        for name in crate::device_presets() {
-            let d = device(name).expect("a device");
-            let mut last = Seconds(0.0);
-            for i in 3..14 {
-                let now = matmul(&d, &square(1 << i, DType::F32));
-                assert!(now > last, "{name} {i}");
-                last = now;
-            }
-        }
-    }
-
-    #[test]
-    fn products_stay_below_peak_and_reach_most_of_it() {
-        for name in crate::device_presets() {
-            let peak = device(name).expect("a device").peak.bf16.0 / 1e12;
-            let large = rate(name, square(8192, DType::BF16)) / peak;
-            assert!((0.6..=0.95).contains(&large), "{name}: {large}");
-            assert!(rate(name, square(256, DType::BF16)) / peak < large, "{name}");
-        }
-    }
-
-    #[test]
-    fn splitting_the_contraction_helps_few_tiles() {
-        let tall = MatMulShape { batch: 1, m: 256, n: 256, k: 65536, dtype: DType::BF16 };
-        assert!(rate("A100-SXM-80GB", tall) > 40.0);
-    }
-
-    #[test]
-    fn unaligned_rows_fall_off_the_tensor_units() {
-        assert!(rate("A100-SXM-80GB", square(4097, DType::BF16)) < 0.6 * rate("A100-SXM-80GB", square(4096, DType::BF16)));
-    }
+    use crate::catalogue::device;
 
     #[test]
     fn kernels_are_bound_by_memory_or_arithmetic() {

@@ -1,10 +1,13 @@
 //! Cluster files: TOML to [`Cluster`], every mistake reported at once with its place.
 //!
 //! A file starts from `base` (a preset) and states what differs, or states the cluster whole. Invariants: every key that is read is in
-//! `KEYS` and in `docs/cluster.md`; a key that is not read is an error that names the nearest known one.
+//! `KEYS` and in `docs/clusters.md`; a key that is not read is an error that names the nearest known one.
 
-use crate::cluster::{Cluster, Link, Network};
-use crate::device::{BytesPerSecond, DeviceKind, FlopsPerSecond, PeakRates, Tile};
+mod device;
+
+use crate::cluster::{Cluster, Link, Network, NodeGroup, Racks};
+use crate::device::BytesPerSecond;
+use crate::links::Pairs;
 use crate::presets;
 use ir::diagnostic::{Span, nearest};
 use ir::{Bytes, Diagnostic, Diagnostics, Result, Seconds};
@@ -13,7 +16,9 @@ use toml::de::{DeTable, DeValue};
 
 /// Every table with its keys.
 pub(crate) const KEYS: &[(&str, &[&str])] = &[
-    ("", &["base", "name", "nodes", "devices_per_node", "collective_launch", "solo_speedup", "device", "link", "network"]),
+    ("", &["base", "name", "nodes", "devices_per_node", "collective_launch", "solo_speedup", "two_level", "price", "device", "link", "network", "racks"]),
+    ("nodes", &["count", "device", "link", "price"]),
+    ("racks", &["nodes", "oversubscription"]),
     (
         "device",
         &[
@@ -21,6 +26,7 @@ pub(crate) const KEYS: &[(&str, &[&str])] = &[
             "name",
             "units",
             "peak",
+            "f32_as_tf32",
             "vector",
             "memory",
             "overhead",
@@ -28,16 +34,42 @@ pub(crate) const KEYS: &[(&str, &[&str])] = &[
             "memory_efficiency",
             "cache",
             "cache_bandwidth",
+            "host_bandwidth",
             "launch",
-            "tiles",
-            "ramp",
+            "narrow",
+            "wide",
+            "tail",
+            "exposed",
             "alignment",
+            "misaligned",
+            "power",
+            "attention",
         ],
     ),
-    ("device.peak", &["f64", "f32", "f16", "bf16", "f8", "i8"]),
+    ("device.peak", &["f64", "f32", "tf32", "f16", "bf16", "f8", "i8"]),
+    ("device.narrow", &["tiles", "ramp", "in_flight"]),
+    ("device.wide", &["tiles", "ramp", "in_flight"]),
     ("device.tiles", &["m", "n", "efficiency"]),
-    ("link", &["name", "bandwidth", "efficiency", "latency", "low_latency_share", "switched", "in_switch_reduction"]),
-    ("network", &["name", "bandwidth", "adapters", "efficiency", "latency"]),
+    ("device.power", &["limit", "idle", "joule_f32", "joule_f16", "joule_f8"]),
+    ("device.attention", &["kernel", "product_share", "wide_share", "scores"]),
+    (
+        "link",
+        &[
+            "name",
+            "bandwidth",
+            "efficiency",
+            "latency",
+            "bulk_latency",
+            "low_latency_share",
+            "turn",
+            "switched",
+            "pairs",
+            "host_bandwidth",
+            "in_switch_reduction",
+            "in_switch_share",
+        ],
+    ),
+    ("network", &["name", "bandwidth", "adapters", "efficiency", "latency", "bulk_latency", "in_network_reduction"]),
 ];
 
 /// Reads a cluster file's text.
@@ -47,7 +79,7 @@ pub(crate) fn read(file: &str, text: &str) -> Result<Cluster> {
         let at = e.span().map_or(0, |s| s.start);
         Diagnostic::input("E0303", format!("this cluster file is not TOML: {}", e.message().lines().next().unwrap_or("")))
             .at(reader.place(at, 1))
-            .with_help("see docs/cluster.md for the format and examples/clusters for files")
+            .with_help("see docs/clusters.md for the format and examples/clusters for files")
     })?;
     let cluster = reader.cluster(Section { path: "", at: root.span().start, table: root.get_ref() });
     match cluster {
@@ -228,19 +260,29 @@ impl Reader<'_> {
         };
         let stem = self.file.rsplit(['/', '\\']).next().unwrap_or(self.file);
         let name = self.text(root, "name").unwrap_or_else(|| stem.strip_suffix(".toml").unwrap_or(stem).to_string());
-        let nodes = self.count(root, "nodes").or(base.as_ref().map(|b| b.nodes));
+        let grouped = root.table.get("nodes").is_some_and(|v| v.get_ref().is_array());
+        let counted = if grouped { None } else { self.count(root, "nodes").or(base.as_ref().map(|b| b.nodes)) };
         let per_node = self.count(root, "devices_per_node").or(base.as_ref().map(|b| b.devices_per_node));
-        for (key, value) in [("nodes", nodes), ("devices_per_node", per_node)] {
+        for (key, value) in [("nodes", counted), ("devices_per_node", per_node)] {
             if value.is_none() && !root.table.contains_key(key) {
                 self.missing(root, key, "state it, or start from a preset: base = \"dgx-a100:4\"");
             }
         }
-        let device = self.device(root, base.as_ref().map(|b| &b.device));
-        let link = self.link(root, base.as_ref().map(|b| &b.intra));
+        let kinds = if grouped { self.kinds(root, base.as_ref())? } else { Vec::new() };
+        let device = match kinds.iter().map(|k| k.device.clone()).reduce(|a, b| a.weaker(&b)) {
+            Some(weakest) => Some(weakest),
+            None => self.device(root, base.as_ref().map(|b| &b.device)),
+        };
+        let slowest = kinds.iter().map(|k| &k.intra).reduce(|a, b| if b.bandwidth.0 * b.efficiency < a.bandwidth.0 * a.efficiency { b } else { a });
+        let link = match slowest {
+            Some(link) => Some(link.clone()),
+            None => self.link(root, base.as_ref().map(|b| &b.intra)),
+        };
+        let nodes = if grouped { Some(kinds.iter().map(|k| k.count).fold(0u32, u32::saturating_add)) } else { counted };
         let network = self.network(root, base.as_ref().map(|b| &b.inter), nodes == Some(1), link.as_ref());
         let launch = self.number(root, "collective_launch").map(Seconds).or(base.as_ref().map(|b| b.collective_launch)).unwrap_or(Seconds(20e-6));
         let solo_speedup = self.number(root, "solo_speedup").or(base.as_ref().map(|b| b.solo_speedup)).unwrap_or(1.0);
-        Some(Cluster {
+        let cluster = Cluster {
             name,
             nodes: nodes?,
             devices_per_node: per_node?,
@@ -249,13 +291,62 @@ impl Reader<'_> {
             inter: network?,
             collective_launch: launch,
             solo_speedup,
-        })
+            two_level: self.flag(root, "two_level").or(base.as_ref().map(|b| b.two_level)).unwrap_or(false),
+            racks: self.racks(root).or(base.as_ref().and_then(|b| b.racks.clone())),
+            price: self.number(root, "price").or(base.as_ref().and_then(|b| b.price)),
+            kinds,
+        };
+        Some(cluster)
     }
 
-    fn link(&mut self, root: Section<'_>, base: Option<&Link>) -> Option<Link> {
-        let Some(s) = self.section(root, "link", "link") else {
-            if base.is_none() && !root.table.contains_key("link") {
-                self.missing(root, "link", "add a table [link] with `bandwidth` in bytes per second, or start from a preset with `base`");
+    /// `[[nodes]]`: consecutive nodes of one kind each.
+    fn kinds(&mut self, root: Section<'_>, base: Option<&Cluster>) -> Option<Vec<NodeGroup>> {
+        let value = root.table.get("nodes")?;
+        let list = value.get_ref().as_array()?;
+        if list.is_empty() {
+            self.mistyped(root, "nodes", value, "a count, or at least one table [[nodes]]");
+        }
+        let top = match root.table.get("link") {
+            Some(_) => self.link(root, base.map(|b| &b.intra)),
+            None => base.map(|b| b.intra.clone()),
+        };
+        let device = if root.table.contains_key("device") { self.device(root, base.map(|b| &b.device)) } else { base.map(|b| b.device.clone()) };
+        let price = self.number(root, "price");
+        let mut kinds = Vec::new();
+        for item in list.iter() {
+            let Some(table) = item.get_ref().as_table() else {
+                self.mistyped(root, "nodes", item, "a table with `count` and `device`");
+                continue;
+            };
+            let section = Section { path: "nodes", at: item.span().start, table };
+            self.known(section);
+            let count = self.count(section, "count");
+            if count.is_none() && !table.contains_key("count") {
+                self.missing(section, "count", "state how many nodes are of this kind");
+            }
+            let device = self.device(section, device.as_ref());
+            let intra = self.link(section, top.as_ref());
+            let price = self.number(section, "price").or(price);
+            if let (Some(count), Some(device), Some(intra)) = (count, device, intra) {
+                kinds.push(NodeGroup { count, device, intra, price });
+            }
+        }
+        (!kinds.is_empty()).then_some(kinds)
+    }
+
+    fn racks(&mut self, root: Section<'_>) -> Option<Racks> {
+        let s = self.section(root, "racks", "racks")?;
+        let nodes = self.count(s, "nodes");
+        if nodes.is_none() && !s.table.contains_key("nodes") {
+            self.missing(s, "nodes", "state how many nodes a rack has");
+        }
+        Some(Racks { nodes: nodes?, oversubscription: self.number(s, "oversubscription").unwrap_or(1.0) })
+    }
+
+    fn link(&mut self, parent: Section<'_>, base: Option<&Link>) -> Option<Link> {
+        let Some(s) = self.section(parent, "link", "link") else {
+            if base.is_none() && !parent.table.contains_key("link") {
+                self.missing(parent, "link", "add a table [link] with `bandwidth` in bytes per second, or start from a preset with `base`");
             }
             return base.cloned();
         };
@@ -263,15 +354,51 @@ impl Reader<'_> {
         if bandwidth.is_none() && !s.table.contains_key("bandwidth") {
             self.missing(s, "bandwidth", "state bytes per second that one device sends");
         }
+        let bandwidth = bandwidth?;
+        let latency = self.number(s, "latency").map(Seconds);
+        let bulk = self.number(s, "bulk_latency").map(Seconds);
+        let switched = self.flag(s, "switched");
+        let pairs = self.pairs(s);
         Some(Link {
             name: self.text(s, "name").or(base.map(|b| b.name.clone())).unwrap_or_else(|| "link".into()),
             efficiency: self.number(s, "efficiency").or(base.map(|b| b.efficiency)).unwrap_or(0.8),
-            latency: self.number(s, "latency").map(Seconds).or(base.map(|b| b.latency)).unwrap_or(Seconds(3e-6)),
-            low_latency_share: self.number(s, "low_latency_share").or(base.map(|b| b.low_latency_share)).unwrap_or(0.55),
-            switched: self.flag(s, "switched").or(base.map(|b| b.switched)).unwrap_or(true),
+            // Chunks are taken to be three times as slow as lines where only one of the two is known.
+            bulk_latency: bulk.or(latency.map(|l| l * 3.0)).or(base.map(|b| b.bulk_latency)).unwrap_or(Seconds(9e-6)),
+            latency: latency.or(base.map(|b| b.latency)).unwrap_or(Seconds(3e-6)),
+            low_latency_share: self.number(s, "low_latency_share").or(base.map(|b| b.low_latency_share)).unwrap_or(0.7),
+            turn: self.number(s, "turn").or(base.map(|b| b.turn)).unwrap_or(0.0),
+            pairs: pairs.clone().or(base.and_then(|b| b.pairs.clone())).filter(|_| switched != Some(true)),
+            switched: switched.or(pairs.map(|_| false)).or(base.map(|b| b.switched)).unwrap_or(true),
+            host_bandwidth: self
+                .number(s, "host_bandwidth")
+                .map(BytesPerSecond)
+                .or(base.map(|b| b.host_bandwidth))
+                .unwrap_or(bandwidth.min(BytesPerSecond(10e9))),
             in_switch_reduction: self.flag(s, "in_switch_reduction").or(base.map(|b| b.in_switch_reduction)).unwrap_or(false),
-            bandwidth: bandwidth?,
+            in_switch_share: self.number(s, "in_switch_share").or(base.map(|b| b.in_switch_share)).unwrap_or(0.5),
+            bandwidth,
         })
+    }
+
+    /// `pairs = [[0, 2, …], …]`: links of every device to every other.
+    fn pairs(&mut self, s: Section<'_>) -> Option<Pairs> {
+        let value = s.table.get("pairs")?;
+        let row = |row: &Spanned<DeValue<'_>>| -> Option<Vec<u32>> {
+            let list = row.get_ref().as_array()?;
+            list.iter().map(|v| v.get_ref().as_integer().and_then(integer).and_then(|i| u32::try_from(i).ok())).collect()
+        };
+        let rows: Option<Vec<Vec<u32>>> = value.get_ref().as_array().and_then(|rows| rows.iter().map(row).collect());
+        let Some(rows) = rows else {
+            self.mistyped(s, "pairs", value, "a list of rows of link counts");
+            return None;
+        };
+        match Pairs::new(rows) {
+            Ok(pairs) => Some(pairs),
+            Err(message) => {
+                self.wrong("E0305", value.span(), format!("`link.pairs` has {message}"), "write a symmetric matrix of link counts, 0 from a device to itself");
+                None
+            }
+        }
     }
 
     fn network(&mut self, root: Section<'_>, base: Option<&Network>, single: bool, link: Option<&Link>) -> Option<Network> {
@@ -284,139 +411,31 @@ impl Reader<'_> {
                 return None;
             }
             // One node never uses it.
-            return link.map(|l| Network { name: "none".into(), bandwidth: l.bandwidth, adapters: 1, efficiency: l.efficiency, latency: l.latency });
+            return link.map(|l| Network {
+                name: "none".into(),
+                bandwidth: l.bandwidth,
+                adapters: 1,
+                efficiency: l.efficiency,
+                latency: l.latency,
+                bulk_latency: l.bulk_latency,
+                in_network_reduction: false,
+            });
         };
         let bandwidth = self.number(s, "bandwidth").map(BytesPerSecond).or(base.map(|b| b.bandwidth));
         if bandwidth.is_none() && !s.table.contains_key("bandwidth") {
             self.missing(s, "bandwidth", "state bytes per second of one network adapter");
         }
+        let latency = self.number(s, "latency").map(Seconds);
+        let bulk = self.number(s, "bulk_latency").map(Seconds);
         Some(Network {
             name: self.text(s, "name").or(base.map(|b| b.name.clone())).unwrap_or_else(|| "network".into()),
             adapters: self.count(s, "adapters").or(base.map(|b| b.adapters)).unwrap_or(1),
             efficiency: self.number(s, "efficiency").or(base.map(|b| b.efficiency)).unwrap_or(0.85),
-            latency: self.number(s, "latency").map(Seconds).or(base.map(|b| b.latency)).unwrap_or(Seconds(10e-6)),
+            bulk_latency: bulk.or(latency.map(|l| l * 3.0)).or(base.map(|b| b.bulk_latency)).unwrap_or(Seconds(30e-6)),
+            latency: latency.or(base.map(|b| b.latency)).unwrap_or(Seconds(10e-6)),
+            in_network_reduction: self.flag(s, "in_network_reduction").or(base.map(|b| b.in_network_reduction)).unwrap_or(false),
             bandwidth: bandwidth?,
         })
-    }
-
-    /// `device = "NAME"`, or a table that may start from one.
-    fn device(&mut self, root: Section<'_>, base: Option<&DeviceKind>) -> Option<DeviceKind> {
-        let Some(value) = root.table.get("device") else {
-            if base.is_none() {
-                self.missing(root, "device", "name a device (device = \"A100-SXM-80GB\") or describe one in a table [device]");
-            }
-            return base.cloned();
-        };
-        if value.get_ref().is_str() {
-            return self.named_device(root, "device");
-        }
-        let s = self.section(root, "device", "device")?;
-        let named = if s.table.contains_key("base") { Some(self.named_device(s, "base")?) } else { None };
-        let start = match named.or_else(|| base.cloned()) {
-            Some(device) => device,
-            None => self.unnamed_device(s)?,
-        };
-        Some(self.overridden(s, start))
-    }
-
-    fn named_device(&mut self, section: Section<'_>, key: &str) -> Option<DeviceKind> {
-        let name = self.text(section, key)?;
-        let device = presets::device(&name);
-        if device.is_none() {
-            let at = section.table.get(key).map_or(0..1, Spanned::span);
-            let help = match nearest(&name, presets::device_presets()) {
-                Some(k) => format!("did you mean `{k}`?"),
-                None => format!("known are {}", presets::device_presets().collect::<Vec<_>>().join(", ")),
-            };
-            self.wrong("E0308", at, format!("`{name}` is not a known device"), help);
-        }
-        device
-    }
-
-    /// A device described from nothing: three figures are needed, the others follow from them until stated.
-    fn unnamed_device(&mut self, s: Section<'_>) -> Option<DeviceKind> {
-        let peak = s.table.get("peak").and_then(|v| v.get_ref().as_table()).map(|table| Section { path: "device.peak", at: s.at, table });
-        let f32_peak = peak.and_then(|p| self.number(p, "f32"));
-        if f32_peak.is_none() && peak.is_none_or(|p| !p.table.contains_key("f32")) {
-            self.missing(s, "peak.f32", "a device without `base` states its peak of f32 matrix products in FLOP/s");
-        }
-        for key in ["memory", "memory_bandwidth"] {
-            if !s.table.contains_key(key) {
-                self.missing(s, key, "a device without `base` states `memory`, `memory_bandwidth` and `peak.f32`");
-            }
-        }
-        let (memory, bandwidth) = (self.size(s, "memory"), self.number(s, "memory_bandwidth").map(BytesPerSecond));
-        let f32_peak = FlopsPerSecond(f32_peak?);
-        let narrow = peak.and_then(|p| self.number(p, "bf16").or_else(|| self.number(p, "f16"))).map_or(f32_peak, FlopsPerSecond);
-        Some(DeviceKind {
-            name: "device".into(),
-            units: 1,
-            peak: PeakRates { f64: FlopsPerSecond(f32_peak.0 / 2.0), f32: f32_peak, f16: narrow, bf16: narrow, f8: narrow, i8: narrow },
-            vector: f32_peak,
-            memory: memory?,
-            overhead: Bytes(0),
-            memory_bandwidth: bandwidth?,
-            memory_efficiency: 0.85,
-            cache: Bytes(0),
-            cache_bandwidth: bandwidth?,
-            launch: Seconds(4e-6),
-            tiles: vec![Tile { m: 64, n: 64, efficiency: 0.8 }],
-            ramp: 64.0,
-            alignment: 1,
-        })
-    }
-
-    fn overridden(&mut self, s: Section<'_>, mut d: DeviceKind) -> DeviceKind {
-        if let Some(peak) = self.section(s, "peak", "device.peak") {
-            let p = &mut d.peak;
-            for (key, rate) in [("f64", &mut p.f64), ("f32", &mut p.f32), ("f16", &mut p.f16), ("bf16", &mut p.bf16), ("f8", &mut p.f8), ("i8", &mut p.i8)] {
-                *rate = self.number(peak, key).map_or(*rate, FlopsPerSecond);
-            }
-        }
-        d.name = self.text(s, "name").unwrap_or(d.name);
-        d.units = self.count(s, "units").unwrap_or(d.units);
-        d.vector = self.number(s, "vector").map_or(d.vector, FlopsPerSecond);
-        d.memory = self.size(s, "memory").unwrap_or(d.memory);
-        d.overhead = self.size(s, "overhead").unwrap_or(d.overhead);
-        d.memory_bandwidth = self.number(s, "memory_bandwidth").map_or(d.memory_bandwidth, BytesPerSecond);
-        d.memory_efficiency = self.number(s, "memory_efficiency").unwrap_or(d.memory_efficiency);
-        d.cache = self.size(s, "cache").unwrap_or(d.cache);
-        d.cache_bandwidth = self.number(s, "cache_bandwidth").map_or(d.cache_bandwidth, BytesPerSecond);
-        d.launch = self.number(s, "launch").map_or(d.launch, Seconds);
-        d.ramp = self.number(s, "ramp").unwrap_or(d.ramp);
-        d.alignment = self.count(s, "alignment").map_or(d.alignment, u64::from);
-        if let Some(tiles) = self.tiles(s) {
-            d.tiles = tiles;
-        }
-        d
-    }
-
-    fn tiles(&mut self, s: Section<'_>) -> Option<Vec<Tile>> {
-        let value = s.table.get("tiles")?;
-        let Some(list) = value.get_ref().as_array().filter(|a| !a.is_empty()) else {
-            self.mistyped(s, "tiles", value, "a list of at least one { m, n, efficiency }");
-            return None;
-        };
-        let mut tiles = Vec::new();
-        for item in list.iter() {
-            let Some(table) = item.get_ref().as_table() else {
-                self.mistyped(s, "tiles", item, "a table { m, n, efficiency }");
-                continue;
-            };
-            let section = Section { path: "device.tiles", at: item.span().start, table };
-            self.known(section);
-            for key in ["m", "n", "efficiency"].into_iter().filter(|k| !table.contains_key(*k)) {
-                self.missing(section, key, "a tile is { m = ROWS, n = COLUMNS, efficiency = SHARE }");
-            }
-            let (m, n, efficiency) = (self.count(section, "m"), self.count(section, "n"), self.number(section, "efficiency"));
-            if let Some(e) = efficiency.filter(|e| !(*e > 0.0 && *e <= 1.0)) {
-                self.wrong("E0305", item.span(), format!("`device.tiles.efficiency` is {e}"), "write a share above 0 and at most 1");
-            }
-            if let (Some(m), Some(n), Some(efficiency)) = (m, n, efficiency) {
-                tiles.push(Tile { m: m.into(), n: n.into(), efficiency });
-            }
-        }
-        Some(tiles)
     }
 }
 
@@ -467,12 +486,33 @@ mod tests {
 
     #[test]
     fn every_key_is_documented() {
-        let doc = include_str!("../../docs/cluster.md");
+        let doc = include_str!("../../docs/clusters.md");
         for (path, keys) in KEYS {
             for key in *keys {
-                assert!(doc.contains(&format!("`{key}`")), "docs/cluster.md does not describe `{key}` of [{path}]");
+                assert!(doc.contains(&format!("`{key}`")), "docs/clusters.md does not describe `{key}` of [{path}]");
             }
         }
+    }
+
+    #[test]
+    fn nodes_may_be_of_several_kinds() {
+        let text = "base = \"dgx-a100:1\"\nprice = 2\n[[nodes]]\ncount = 2\ndevice = \"H100-SXM-80GB\"\nprice = 4\n[[nodes]]\ncount = 3\n[nodes.device]\nmemory = \"40GiB\"\n";
+        let c = read("mixed.toml", text).expect("a cluster");
+        assert_eq!((c.nodes, c.devices(), c.device.memory, c.price_per_hour()), (5, 40, Bytes(40 << 30), Some(8.0 * (2.0 * 4.0 + 3.0 * 2.0))));
+        assert_eq!((c.device_of(15).name.as_str(), c.device_of(16).name.as_str()), ("H100-SXM-80GB", "A100-SXM-80GB"));
+        assert_eq!(c.device.peak.bf16.0, 312e12);
+        let parts = c.parts();
+        assert_eq!(parts.iter().map(|p| (p.first_rank, p.cluster.nodes)).collect::<Vec<_>>(), [(0, 2), (16, 3)]);
+        assert!(parts.iter().all(|p| p.cluster.check().is_ok()));
+        assert_eq!(codes("base = \"dgx-a100:1\"\n[[nodes]]\nnumber = 3\n").iter().map(|c| c.0.as_str()).collect::<Vec<_>>(), ["E0306", "E0304"]);
+    }
+
+    #[test]
+    fn links_and_racks_may_be_stated() {
+        let text = "base = \"dgx-a100:4\"\ndevices_per_node = 4\n[link]\npairs = [[0, 2, 2, 2], [2, 0, 2, 2], [2, 2, 0, 2], [2, 2, 2, 0]]\n[racks]\nnodes = 2\noversubscription = 2\n";
+        let c = read("c.toml", text).expect("a cluster");
+        assert_eq!((c.intra.switched, c.racks.as_ref().map(|r| r.nodes), c.rack_of(9)), (false, Some(2), 1));
+        assert_eq!(codes("base = \"dgx-a100:1\"\n[link]\npairs = [[0, 1], [2, 0]]\n"), [("E0305".to_string(), 3, 9)]);
     }
 
     #[test]

@@ -5,20 +5,26 @@
 //! Invariant: prices are pure functions of their arguments, made of `+ - * / min max` alone, so that they are the same bits on every machine.
 
 mod attention;
+mod catalogue;
 mod cluster;
 mod collective;
 mod compute;
 mod device;
 mod file;
+mod links;
 mod model;
 mod presets;
+mod product;
 mod topology;
 
-pub use attention::AttentionWork;
-pub use cluster::{Cluster, Link, Network};
-pub use collective::{Algorithm, CollectiveCall, CollectiveCost};
-pub use compute::{KernelWork, LibraryOp, LibraryWork, MatMulShape};
-pub use device::{BytesPerSecond, DeviceKind, FlopsPerSecond, PeakRates, Tile};
+pub use attention::{AttentionKernel, AttentionWork};
+pub use catalogue::device_presets;
+pub use cluster::{Cluster, Link, Network, NodeGroup, Part, Racks};
+pub use collective::{Algorithm, CollectiveCall, CollectiveCost, Protocol};
+pub use compute::{KernelWork, LibraryOp, LibraryWork};
+pub use device::{BytesPerSecond, DeviceKind, FlopsPerSecond, FusedAttention, FusedKernel, PeakRates, PowerLimit, ProductEngine, Tile};
+pub use links::{Pairs, Wiring};
 pub use model::{AnalyticModel, CostModel};
-pub use presets::{cluster_presets, device_presets};
-pub use topology::{Group, Route};
+pub use presets::cluster_presets;
+pub use product::MatMulShape;
+pub use topology::{Group, Ranks, Route};

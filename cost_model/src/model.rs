@@ -3,7 +3,8 @@
 use crate::attention::{self, AttentionWork};
 use crate::cluster::Cluster;
 use crate::collective::{self, CollectiveCall, CollectiveCost};
-use crate::compute::{self, KernelWork, LibraryWork, MatMulShape};
+use crate::compute::{self, KernelWork, LibraryWork};
+use crate::product::{self, MatMulShape};
 use crate::topology::{Group, Route};
 use ir::{Bytes, Seconds};
 
@@ -25,6 +26,8 @@ pub trait CostModel: Send + Sync {
     fn copy(&self, bytes: Bytes) -> Seconds;
     /// A collective of a group; all equal groups of the mesh run it at the same time.
     fn collective(&self, call: &CollectiveCall, group: &Group) -> CollectiveCost;
+    /// `bytes` from one device of a group to all of it.
+    fn broadcast(&self, bytes: Bytes, group: &Group) -> CollectiveCost;
     /// `bytes` from every device of a stage to its peer in another.
     fn send(&self, bytes: Bytes, route: &Route) -> Seconds;
 }
@@ -47,7 +50,7 @@ impl CostModel for AnalyticModel {
         &self.cluster
     }
     fn matmul(&self, shape: &MatMulShape) -> Seconds {
-        compute::matmul(&self.cluster.device, shape)
+        product::matmul(&self.cluster.device, shape)
     }
     fn kernel(&self, work: &KernelWork) -> Seconds {
         compute::kernel(&self.cluster.device, work)
@@ -63,6 +66,9 @@ impl CostModel for AnalyticModel {
     }
     fn collective(&self, call: &CollectiveCall, group: &Group) -> CollectiveCost {
         collective::best(&self.cluster, call, group)
+    }
+    fn broadcast(&self, bytes: Bytes, group: &Group) -> CollectiveCost {
+        collective::broadcast(&self.cluster, bytes, group)
     }
     fn send(&self, bytes: Bytes, route: &Route) -> Seconds {
         collective::send(&self.cluster, bytes, route)

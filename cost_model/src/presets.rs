@@ -1,11 +1,13 @@
-//! Devices and clusters known by name.
+//! Clusters known by name.
 //!
-//! Peaks, memory and links are the vendors' figures (dense, without sparsity); efficiencies and latencies are fitted to published
-//! all-reduce, copy and matrix product measurements of the same parts, one set per kind of hardware. `local:N` is a fixed description
-//! of a machine with 2 cores and 16 GiB, not a probe: plans must not depend on where they are made.
+//! Links are the vendors' figures; efficiencies and latencies are fitted to published all-reduces, one set for each kind of link and
+//! network (`docs/accuracy.md`). `local:N` is a fixed description of a machine with 2 cores and 16 GiB, not a probe: plans must not
+//! depend on where they are made.
 
+use crate::catalogue::device;
 use crate::cluster::{Cluster, Link, Network};
-use crate::device::{BytesPerSecond, DeviceKind, FlopsPerSecond, PeakRates, Tile};
+use crate::device::{BytesPerSecond, DeviceKind, FlopsPerSecond};
+use crate::links::{Pairs, hybrid_cube_mesh};
 use ir::diagnostic::nearest;
 use ir::{Bytes, Diagnostic, Result, Seconds};
 
@@ -17,14 +19,50 @@ pub(crate) const MOST_LOCAL_DEVICES: u64 = 256;
 
 const GIB: u64 = 1 << 30;
 
-/// Names of the clusters, with what `N` counts.
-pub fn cluster_presets() -> impl Iterator<Item = (&'static str, &'static str)> {
-    [("local", "devices"), ("dgx-a100", "nodes"), ("dgx-h100", "nodes"), ("p3.16xlarge", "nodes")].into_iter()
+/// A kind of node: its name, what it is, its devices, how they are linked, and its network.
+struct Machine {
+    name: &'static str,
+    device: &'static str,
+    per_node: u32,
+    link: fn() -> Link,
+    network: fn() -> Network,
 }
 
-/// Names of the devices.
-pub fn device_presets() -> impl Iterator<Item = &'static str> {
-    ["CPU-core", "V100-SXM2-16GB", "V100-SXM2-32GB", "A100-SXM-40GB", "A100-SXM-80GB", "H100-SXM-80GB"].into_iter()
+const fn machine(name: &'static str, device: &'static str, per_node: u32, link: fn() -> Link, network: fn() -> Network) -> Machine {
+    Machine { name, device, per_node, link, network }
+}
+
+const MACHINES: [Machine; 24] = [
+    machine("dgx-1", "V100-SXM2-16GB", 8, cube_mesh, || infiniband("InfiniBand EDR", 12.5e9, 4)),
+    machine("p3.16xlarge", "V100-SXM2-16GB", 8, cube_mesh, || ethernet("25 Gb/s Ethernet", 3.125e9, 1)),
+    machine("p3dn.24xlarge", "V100-SXM2-32GB", 8, cube_mesh, || ethernet("100 Gb/s Ethernet", 12.5e9, 1)),
+    machine("jean-zay-v100", "V100-SXM2-32GB", 4, quad, || omni_path(4)),
+    machine("dgx-a100", "A100-SXM-80GB", 8, nvlink3, || infiniband("InfiniBand HDR", 25e9, 8)),
+    machine("dgx-a100-40gb", "A100-SXM-40GB", 8, nvlink3, || infiniband("InfiniBand HDR", 25e9, 8)),
+    machine("nd-a100-v4", "A100-SXM-80GB", 8, nvlink3, || infiniband("InfiniBand HDR", 25e9, 8)),
+    machine("p4d.24xlarge", "A100-SXM-40GB", 8, nvlink3, || elastic_fabric(1, 12.5e9, 4)),
+    machine("p4de.24xlarge", "A100-SXM-80GB", 8, nvlink3, || elastic_fabric(1, 12.5e9, 4)),
+    machine("jean-zay-a100", "A100-SXM-80GB", 8, nvlink3, || omni_path(4)),
+    machine("a100-pcie", "A100-PCIe-80GB", 8, || pcie(4), || infiniband("InfiniBand HDR", 25e9, 1)),
+    machine("dgx-h100", "H100-SXM-80GB", 8, nvlink4, || infiniband("InfiniBand NDR", 50e9, 8)),
+    machine("nd-h100-v5", "H100-SXM-80GB", 8, nvlink4, || infiniband("InfiniBand NDR", 50e9, 8)),
+    machine("p5.48xlarge", "H100-SXM-80GB", 8, nvlink4, || elastic_fabric(2, 12.5e9, 32)),
+    machine("a3-megagpu-8g", "H100-SXM-80GB", 8, nvlink4, || ethernet("200 Gb/s Ethernet", 25e9, 8)),
+    machine("grand-teton", "H100-96GB-500W", 8, nvlink4, || infiniband("RoCE 400 Gb/s", 50e9, 8)),
+    machine("h100-pcie", "H100-PCIe-80GB", 8, || pcie(5), || infiniband("InfiniBand NDR", 50e9, 1)),
+    machine("hgx-h200", "H200-SXM-141GB", 8, nvlink4, || infiniband("InfiniBand NDR", 50e9, 8)),
+    machine("p5en.48xlarge", "H200-SXM-141GB", 8, nvlink4, || elastic_fabric(3, 25e9, 16)),
+    machine("dgx-b200", "B200-SXM-180GB", 8, nvlink5, || infiniband("InfiniBand NDR", 50e9, 8)),
+    machine("p6-b200.48xlarge", "B200-SXM-180GB", 8, nvlink5, || elastic_fabric(4, 50e9, 8)),
+    machine("dgx-b300", "B300-SXM-288GB", 8, nvlink5, || infiniband("InfiniBand XDR", 100e9, 8)),
+    // The domain of the switches is the node.
+    machine("gb200-nvl72", "GB200-186GB", 72, nvlink5, || infiniband("InfiniBand NDR", 50e9, 72)),
+    machine("gb300-nvl72", "GB300-288GB", 72, nvlink5, || infiniband("InfiniBand XDR", 100e9, 72)),
+];
+
+/// Names of the clusters, with what `N` counts.
+pub fn cluster_presets() -> impl Iterator<Item = (&'static str, &'static str)> {
+    std::iter::once(("local", "devices")).chain(MACHINES.iter().map(|m| (m.name, "nodes")))
 }
 
 /// `local:N, dgx-a100:N, …` for help lines.
@@ -49,31 +87,37 @@ pub(crate) fn cluster(spec: &str) -> Result<Cluster> {
     if n == 0 {
         return Err(Diagnostic::input("E0302", format!("`{spec}` has 0 devices")).with_help(format!("write at least `{name}:1`")).into());
     }
+    let machine = MACHINES.iter().find(|m| m.name == name);
     let too_many = |help: String| Err(Diagnostic::input("E0302", format!("`{spec}` has too many devices")).with_help(help).into());
-    if name == "local" && u64::from(n) > MOST_LOCAL_DEVICES {
-        return too_many(format!(
-            "`local:{MOST_LOCAL_DEVICES}` is the largest: its devices are threads of one process; a larger cluster is a preset or a file"
-        ));
-    }
-    if name != "local" && u64::from(n) * 8 > MOST_DEVICES {
-        return too_many(format!("a cluster has at most {MOST_DEVICES} devices"));
-    }
-    let made = match name {
-        "local" => local(n),
-        "dgx-a100" => machine(spec, n, "A100-SXM-80GB", nvlink(3, 300e9, 0.78, 2.0e-6), network("InfiniBand HDR", 25e9, 8, 0.92, 6e-6)),
-        "dgx-h100" => machine(
-            spec,
-            n,
-            "H100-SXM-80GB",
-            Link { in_switch_reduction: true, ..nvlink(4, 450e9, 0.80, 1.2e-6) },
-            network("InfiniBand NDR", 50e9, 8, 0.92, 5e-6),
-        ),
-        _ => {
-            machine(spec, n, "V100-SXM2-16GB", Link { switched: false, ..nvlink(2, 150e9, 0.89, 3.0e-6) }, network("25 Gb/s Ethernet", 3.125e9, 1, 0.75, 30e-6))
+    match machine {
+        None if u64::from(n) > MOST_LOCAL_DEVICES => {
+            return too_many(format!(
+                "`local:{MOST_LOCAL_DEVICES}` is the largest: its devices are threads of one process; a larger cluster is a preset or a file"
+            ));
         }
-    };
+        Some(m) if u64::from(n) * u64::from(m.per_node) > MOST_DEVICES => return too_many(format!("a cluster has at most {MOST_DEVICES} devices")),
+        _ => {}
+    }
+    let made = machine.map_or_else(|| local(n), |m| nodes_of(m, n));
     made.check()?;
     Ok(made)
+}
+
+fn nodes_of(machine: &Machine, nodes: u32) -> Cluster {
+    Cluster {
+        name: format!("{}:{nodes}", machine.name),
+        nodes,
+        devices_per_node: machine.per_node,
+        device: device(machine.device).expect("invariant: presets name known devices"),
+        intra: (machine.link)(),
+        inter: (machine.network)(),
+        collective_launch: Seconds(18.5e-6),
+        solo_speedup: 1.0,
+        two_level: false,
+        racks: None,
+        price: None,
+        kinds: Vec::new(),
+    }
 }
 
 /// N devices inside one process on 2 cores and 16 GiB.
@@ -92,14 +136,23 @@ fn local(n: u32) -> Cluster {
             bandwidth,
             efficiency: 0.9,
             latency: step,
+            bulk_latency: step,
             low_latency_share: 1.0,
+            turn: 0.0,
             switched: true,
+            pairs: None,
+            host_bandwidth: bandwidth,
             in_switch_reduction: false,
+            in_switch_share: 1.0,
         },
-        inter: Network { name: "none".into(), bandwidth, adapters: 1, efficiency: 0.9, latency: step },
+        inter: Network { name: "none".into(), bandwidth, adapters: 1, efficiency: 0.9, latency: step, bulk_latency: step, in_network_reduction: false },
         // Meeting at a barrier costs a wake-up of every thread, and threads share cores.
         collective_launch: Seconds(8e-6 * (f64::from(n) / CORES).max(1.0)),
         solo_speedup: (f64::from(n) / CORES).max(1.0),
+        two_level: false,
+        racks: None,
+        price: None,
+        kinds: Vec::new(),
         device,
     }
 }
@@ -109,151 +162,103 @@ fn local_device(n: u32) -> DeviceKind {
     let share = (2.0 / f64::from(n)).min(1.0);
     let scale = |r: &mut FlopsPerSecond| r.0 *= share;
     let p = &mut device.peak;
-    [&mut p.f64, &mut p.f32, &mut p.f16, &mut p.bf16, &mut p.f8, &mut p.i8, &mut device.vector].into_iter().for_each(scale);
+    [&mut p.f64, &mut p.f32, &mut p.tf32, &mut p.f16, &mut p.bf16, &mut p.f8, &mut p.i8, &mut device.vector].into_iter().for_each(scale);
+    device.attention.iter_mut().for_each(|a| a.scores *= share);
     device.memory_bandwidth = device.memory_bandwidth.scaled(share);
     device.cache_bandwidth = device.cache_bandwidth.scaled(share);
+    device.host_bandwidth = device.host_bandwidth.scaled(share);
     device.cache = Bytes(device.cache.0 * 2 / u64::from(n.max(2)));
     device.memory = Bytes(16 * GIB / u64::from(n));
     device.overhead = Bytes(device.overhead.0 * 2 / u64::from(n.max(2)));
     device
 }
 
-fn machine(name: &str, nodes: u32, device_name: &str, intra: Link, inter: Network) -> Cluster {
-    Cluster {
-        name: if name.contains(':') { name.into() } else { format!("{name}:1") },
-        nodes,
-        devices_per_node: 8,
-        device: device(device_name).expect("invariant: presets name known devices"),
-        intra,
-        inter,
-        collective_launch: Seconds(18e-6),
-        solo_speedup: 1.0,
-    }
-}
-
-fn nvlink(generation: u32, bandwidth: f64, efficiency: f64, latency: f64) -> Link {
+/// A generation of NVLink behind switches: bytes per second of a device, share reached, latency of a line's and of a chunk's step, line protocol's share.
+fn nvlink(generation: u32, bandwidth: f64, efficiency: f64, step: f64, chunk: f64, line: f64) -> Link {
     Link {
         name: format!("NVLink {generation}"),
         bandwidth: BytesPerSecond(bandwidth),
         efficiency,
-        latency: Seconds(latency),
-        low_latency_share: 0.55,
+        latency: Seconds(step),
+        bulk_latency: Seconds(chunk),
+        low_latency_share: line,
+        turn: 0.49,
         switched: true,
+        pairs: None,
+        host_bandwidth: BytesPerSecond(20e9),
         in_switch_reduction: false,
+        in_switch_share: 1.0,
     }
 }
 
-fn network(name: &str, bandwidth: f64, adapters: u32, efficiency: f64, latency: f64) -> Network {
-    Network { name: name.into(), bandwidth: BytesPerSecond(bandwidth), adapters, efficiency, latency: Seconds(latency) }
+fn nvlink3() -> Link {
+    nvlink(3, 300e9, 0.785, 3.6e-6, 9.5e-6, 0.72)
 }
 
-/// Peaks in TFLOP/s: f64, f32, f16, bf16, f8, i8.
-fn peaks(tera: [f64; 6]) -> PeakRates {
-    let [f64, f32, f16, bf16, f8, i8] = tera.map(|t| FlopsPerSecond(t * 1e12));
-    PeakRates { f64, f32, f16, bf16, f8, i8 }
+fn nvlink4() -> Link {
+    Link { in_switch_reduction: true, in_switch_share: 0.598, ..nvlink(4, 450e9, 0.85, 2.2e-6, 7.8e-6, 0.62) }
 }
 
-/// A datacentre GPU; memory in GiB, bandwidths in GB/s, cache in MiB.
-struct Gpu {
-    name: &'static str,
-    units: u32,
-    peak: PeakRates,
-    vector: f64,
-    memory: u64,
-    bandwidth: f64,
-    efficiency: f64,
-    cache: u64,
-    tiles: [(u64, u64, f64); 3],
-    ramp: f64,
+fn nvlink5() -> Link {
+    Link { in_switch_reduction: true, in_switch_share: 0.455, ..nvlink(5, 900e9, 0.805, 2.0e-6, 11.5e-6, 0.75) }
 }
 
-impl Gpu {
-    fn kind(self) -> DeviceKind {
-        DeviceKind {
-            name: self.name.into(),
-            units: self.units,
-            peak: self.peak,
-            vector: FlopsPerSecond(self.vector * 1e12),
-            memory: Bytes(self.memory * GIB),
-            // The CUDA context, cuBLAS workspaces and NCCL's channels.
-            overhead: Bytes(3 * GIB / 2),
-            memory_bandwidth: BytesPerSecond(self.bandwidth * 1e9),
-            memory_efficiency: self.efficiency,
-            cache: Bytes(self.cache << 20),
-            cache_bandwidth: BytesPerSecond(self.bandwidth * 2.5e9),
-            launch: Seconds(4e-6),
-            tiles: self.tiles.iter().map(|&(m, n, efficiency)| Tile { m, n, efficiency }).collect(),
-            ramp: self.ramp,
-            alignment: 16,
-        }
+/// NVLink 2 without switches: six links of 25 GB/s a device.
+fn nvlink2(pairs: Pairs) -> Link {
+    Link { turn: 0.0, switched: false, pairs: Some(pairs), host_bandwidth: BytesPerSecond(10e9), ..nvlink(2, 150e9, 0.916, 3.8e-6, 4.0e-6, 0.55) }
+}
+
+fn cube_mesh() -> Link {
+    nvlink2(hybrid_cube_mesh())
+}
+
+/// Four devices, each joined to each by two links.
+fn quad() -> Link {
+    let links = (0..4).map(|i| (0..4).map(|j| if i == j { 0 } else { 2 }).collect()).collect();
+    nvlink2(Pairs::new(links).expect("invariant: every device has two links to every other"))
+}
+
+/// Devices on PCI Express alone.
+fn pcie(generation: u32) -> Link {
+    let bandwidth = if generation >= 5 { 55e9 } else { 26e9 };
+    Link { name: format!("PCIe {generation}"), turn: 0.0, ..nvlink(generation, bandwidth, 0.75, 4e-6, 10e-6, 0.7) }
+}
+
+/// Bytes per second of an adapter, adapters of a node, share reached, latency of a line's and of a chunk's step.
+fn network(name: &str, bandwidth: f64, adapters: u32, efficiency: f64, step: f64, chunk: f64) -> Network {
+    Network {
+        name: name.into(),
+        bandwidth: BytesPerSecond(bandwidth),
+        adapters,
+        efficiency,
+        latency: Seconds(step),
+        bulk_latency: Seconds(chunk),
+        in_network_reduction: false,
     }
 }
 
-/// The device of that name.
-pub(crate) fn device(name: &str) -> Option<DeviceKind> {
-    let v100 = |name, memory| Gpu {
-        name,
-        units: 80,
-        // 125 nominal in f16, of which the power limit sustains about 105. No tensor units for bf16 and f8: they run in f32.
-        peak: peaks([7.8, 15.7, 105.0, 15.7, 15.7, 62.8]),
-        vector: 15.7,
-        memory,
-        bandwidth: 900.0,
-        efficiency: 0.85,
-        cache: 6,
-        tiles: [(128, 256, 0.95), (128, 128, 0.93), (64, 64, 0.75)],
-        ramp: 160.0,
+fn infiniband(name: &str, bandwidth: f64, adapters: u32) -> Network {
+    network(name, bandwidth, adapters, 0.92, 6e-6, 20e-6)
+}
+
+/// The generations of AWS's fabric differ in their latency most.
+fn elastic_fabric(generation: u32, bandwidth: f64, adapters: u32) -> Network {
+    let (efficiency, step) = match generation {
+        1 => (0.80, 90e-6),
+        2 => (0.90, 41e-6),
+        3 => (0.92, 40e-6),
+        _ => (0.965, 90e-6),
     };
-    let a100 = |name, memory, bandwidth| Gpu {
-        name,
-        units: 108,
-        peak: peaks([19.5, 19.5, 312.0, 312.0, 312.0, 624.0]), // f8 is stored, and multiplied as f16.
-        vector: 19.5,
-        memory,
-        bandwidth,
-        efficiency: 0.83,
-        cache: 40,
-        tiles: [(128, 256, 0.92), (128, 128, 0.88), (64, 64, 0.55)],
-        ramp: 200.0,
-    };
-    Some(match name {
-        "CPU-core" => DeviceKind {
-            name: name.into(),
-            units: 1,
-            // One core with two 256-bit FMA units at about 3.1 GHz. Narrow floats are widened to f32.
-            peak: peaks([0.050, 0.100, 0.090, 0.090, 0.080, 0.100]),
-            vector: FlopsPerSecond(25e9),
-            memory: Bytes(8 * GIB),
-            overhead: Bytes(64 << 20),
-            memory_bandwidth: BytesPerSecond(18e9),
-            memory_efficiency: 0.9,
-            cache: Bytes(8 << 20),
-            cache_bandwidth: BytesPerSecond(60e9),
-            launch: Seconds(1e-6),
-            tiles: vec![Tile { m: 8, n: 12, efficiency: 0.85 }, Tile { m: 4, n: 4, efficiency: 0.5 }, Tile { m: 1, n: 8, efficiency: 0.25 }],
-            ramp: 16.0,
-            alignment: 1,
-        },
-        "V100-SXM2-16GB" => v100("V100-SXM2-16GB", 16).kind(),
-        "V100-SXM2-32GB" => v100("V100-SXM2-32GB", 32).kind(),
-        "A100-SXM-40GB" => a100("A100-SXM-40GB", 40, 1555.0).kind(),
-        "A100-SXM-80GB" => a100("A100-SXM-80GB", 80, 2039.0).kind(),
-        "H100-SXM-80GB" => Gpu {
-            name: "H100-SXM-80GB",
-            units: 132,
-            peak: peaks([67.0, 67.0, 989.0, 989.0, 1979.0, 1979.0]),
-            vector: 67.0,
-            memory: 80,
-            bandwidth: 3350.0,
-            efficiency: 0.87,
-            cache: 50,
-            // Sustained clocks under a full tensor load stay below boost, so the steady share of the nominal peak is lower than A100's.
-            tiles: [(128, 256, 0.78), (128, 128, 0.72), (64, 64, 0.42)],
-            ramp: 300.0,
-        }
-        .kind(),
-        _ => return None,
-    })
+    network(&format!("EFA v{generation}"), bandwidth, adapters, efficiency, step, 3.4 * step)
+}
+
+fn ethernet(name: &str, bandwidth: f64, adapters: u32) -> Network {
+    network(name, bandwidth, adapters, 0.75, 30e-6, 90e-6)
+}
+
+/// Omni-Path as it was measured at Jean Zay: without direct access to device memory it reaches a fraction of its adapters.
+fn omni_path(adapters: u32) -> Network {
+    network("Omni-Path 100 Gb/s", 12.5e9, adapters, 0.21, 20e-6, 60e-6)
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use super::groups::{AxisChoice, Choice, Group, Groups, Status};
 use super::reshard::is_valid;
 use crate::rules::Dims;
 use crate::step::StepGraph;
-use cost_model::{AttentionWork, CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
+use cost_model::{AttentionKernel, AttentionWork, CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
 use ir::op::OpKind;
 use ir::{Attention, AttentionDim, Bytes, DType, Flops, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
 
@@ -131,6 +131,7 @@ pub(crate) fn attention_work(a: &Attention, [q, k, v]: &[Vec<u64>; 3], backward:
         backward,
         dtype,
         traffic,
+        kernel: AttentionKernel::Best,
     }
 }
 
