@@ -11,7 +11,7 @@ use compiler::tables;
 use compiler::tables::plan::Shallow;
 use compiler::tables::search::Effort;
 use cost_model::Cluster;
-use ir::plan::{Plan, Premises, Request};
+use ir::plan::{Plan, Premises, Recompute, Request};
 use ir::program::{InstructionKind, ScheduleKind};
 use ir::{Bytes, Diagnostic, Diagnostics, Result};
 use serde_json::json;
@@ -51,6 +51,9 @@ pub(crate) struct Args {
     /// Order of microbatches: gpipe or 1f1b.
     #[arg(long)]
     schedule: Option<String>,
+    /// What the backward computes again instead of keeping it: none, selective, full, or auto (as little as fits in memory).
+    #[arg(long, value_name = "MODE")]
+    recompute: Option<String>,
     /// Memory that a device's arena may take, such as 8GiB.
     #[arg(long, value_name = "SIZE")]
     memory_limit: Option<String>,
@@ -125,6 +128,17 @@ pub(crate) fn request(args: &Args) -> Result<Request> {
             None
         }
     };
+    let recompute = match args.recompute.as_deref() {
+        None | Some("auto") => None,
+        Some(name) => {
+            let mode = Recompute::named(name);
+            if mode.is_none() {
+                let message = format!("`--recompute {name}`: there is no such recomputation");
+                errors.push(Diagnostic::input("E0409", message).with_help("use `none`, `selective`, `full` or `auto`"));
+            }
+            mode
+        }
+    };
     let memory_limit = match args.memory_limit.as_deref().map(str::parse::<Bytes>) {
         None => None,
         Some(Ok(b)) => Some(b),
@@ -145,6 +159,7 @@ pub(crate) fn request(args: &Args) -> Result<Request> {
         stages,
         microbatches,
         schedule,
+        recompute,
         memory_limit,
         pins: args.pin.clone(),
         premises: Premises::default(),
@@ -247,6 +262,17 @@ fn read(args: &Args, terminal: &Terminal) -> Result<(Imported, Vec<(String, u32,
     }
 }
 
+/// What the layers recompute: one word when they agree, else how many of each.
+fn recomputation(plan: &Plan) -> String {
+    let counts = Recompute::ALL.map(|mode| (mode, plan.layers.iter().filter(|l| l.recompute == mode).count()));
+    let used: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
+    match used.as_slice() {
+        [] | [(Recompute::None, _)] => "nothing recomputed".into(),
+        [(mode, _)] => format!("{} recomputation", mode.name()),
+        some => format!("recomputation {}", some.iter().map(|(mode, n)| format!("{} in {n} layers", mode.name())).collect::<Vec<_>>().join(", ")),
+    }
+}
+
 fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
     let seconds: f64 = timings.0.iter().map(|t| t.1.as_secs_f64()).sum();
     let stage = &plan.stages[0];
@@ -258,6 +284,7 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
             "stages": plan.stages.len(),
             "mesh": stage.mesh.axes.iter().map(|a| a.size).collect::<Vec<_>>(),
             "microbatches": plan.schedule.microbatches,
+            "recompute": plan.layers.iter().map(|l| l.recompute.name()).collect::<Vec<_>>(),
             "step_seconds": plan.schedule.step.0,
             "bubble": plan.schedule.bubble,
             "arena_bytes": plan.programs.iter().map(|p| p.arena.0).collect::<Vec<_>>(),
@@ -276,7 +303,14 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
     );
     terminal.progress(
         "Cut",
-        &format!("{} stage(s) of mesh {} · {} microbatch(es) · {:?}", plan.stages.len(), stage.mesh, plan.schedule.microbatches, plan.schedule.kind),
+        &format!(
+            "{} stage(s) of mesh {} · {} microbatch(es) · {:?} · {}",
+            plan.stages.len(),
+            stage.mesh,
+            plan.schedule.microbatches,
+            plan.schedule.kind,
+            recomputation(plan)
+        ),
     );
     let name = args.output.as_ref().map_or_else(|| "no file".into(), |p| p.display().to_string());
     terminal.progress(

@@ -15,7 +15,8 @@ use ir::plan::{Plan, Request};
 use ir::{Diagnostic, Result};
 
 /// What can be changed, as flags of `compile`.
-const KEYS: &[&str] = &["pin", "unpin", "stages", "mesh", "microbatches", "schedule", "memory-limit", "strategy", "cluster", "loss", "batch", "state"];
+const KEYS: &[&str] =
+    &["pin", "unpin", "stages", "mesh", "microbatches", "schedule", "recompute", "memory-limit", "strategy", "cluster", "loss", "batch", "state"];
 
 /// Flags of `compile`, each with its value.
 type Flags = Vec<(String, String)>;
@@ -29,7 +30,8 @@ fn flags(request: &Request) -> Flags {
     add("mesh", Some(joined).filter(|m| !m.is_empty()));
     add("stages", request.stages.map(|n| n.to_string()));
     add("microbatches", request.microbatches.map(|n| n.to_string()));
-    add("schedule", request.schedule.map(|k| viz::schedule_name(k).to_string()));
+    add("schedule", request.schedule.map(|k| k.name().to_string()));
+    add("recompute", request.recompute.map(|m| m.name().to_string()));
     add("memory-limit", request.memory_limit.map(|b| b.0.to_string()));
     request.pins.iter().for_each(|p| add("pin", Some(p.clone())));
     add("state", premises.state.clone());

@@ -59,3 +59,53 @@ fn compiling_twice_gives_the_same_bytes() {
         }
     }
 }
+
+/// Bytes of one microbatch that a stage keeps from its forward to its backward.
+fn kept(program: &ir::program::Program, in_flight: u32) -> u64 {
+    program.buffers.values().filter(|b| b.kind == BufferKind::Activation && b.slots == in_flight).map(|b| b.ty.bytes()).sum()
+}
+
+#[test]
+fn recomputation_keeps_what_enters_layers_and_repeats_the_forward() {
+    let model = bundled("gpt_tiny");
+    let flags = "--cluster local:2 --stages 2 --microbatches 4 --schedule gpipe --recompute";
+    let [none, selective, full] = ["none", "selective", "full"].map(|mode| compile(&model, &format!("{flags} {mode}")));
+    // One microbatch of the residual stream is the largest value that enters a layer of the second stage.
+    for (s, stage) in full.stages.iter().enumerate() {
+        let crossing = full.programs[1].buffers.values().filter(|b| b.kind == BufferKind::Activation && b.slots == 4).map(|b| b.ty.bytes()).max();
+        let entering = u64::from(stage.layers.1 - stage.layers.0) - u64::from(s == 0);
+        let (holds, most) = (kept(&full.programs[s], 4), entering * crossing.expect("something is kept"));
+        // A layer that repeats nothing needs nothing.
+        assert!(holds <= most && holds + 8192 >= most, "stage {s} keeps {holds}, and {most} enter its layers");
+        let (before, after) = (&none.stages[s].times, &stage.times);
+        assert!((after.forward.0 - before.forward.0).abs() <= 0.02 * before.forward.0);
+        let repeated = (after.backward.0 - before.backward.0) / before.forward.0;
+        assert!((0.5..=1.05).contains(&repeated), "stage {s} repeats {repeated:.2} of its forward");
+        let little = (selective.stages[s].times.backward.0 - before.backward.0) / before.forward.0;
+        assert!((0.0..repeated).contains(&little), "stage {s} repeats {little:.2} of its forward under selective recomputation");
+        let bytes = [&none, &selective, &full].map(|p| kept(&p.programs[s], 4));
+        assert!(bytes[0] > bytes[1] && bytes[1] > bytes[2], "stage {s} keeps {bytes:?}");
+        // What is saved is all microbatches' kept bytes, less what remaking one layer holds for a while.
+        let saved = none.programs[s].arena.0.saturating_sub(full.programs[s].arena.0);
+        let layer = bytes[0] / u64::from(stage.layers.1 - stage.layers.0);
+        assert!(saved + 3 * layer >= 4 * (bytes[0] - bytes[2]), "stage {s} saves {saved} of {}", 4 * (bytes[0] - bytes[2]));
+    }
+}
+
+#[test]
+fn without_a_mode_as_little_as_fits_is_recomputed() {
+    let model = bundled("gpt_tiny");
+    let flags = "--cluster local:1 --stages 1 --microbatches 1";
+    let modes = |plan: &ir::plan::Plan| plan.layers.iter().map(|l| l.recompute).collect::<std::collections::BTreeSet<_>>();
+    let none = compile(&model, flags);
+    assert_eq!(modes(&none), [ir::plan::Recompute::None].into());
+    let plan = compile(&model, &format!("{flags} --memory-limit {}", none.programs[0].arena.0 - 1));
+    assert_eq!(modes(&plan), [ir::plan::Recompute::Selective].into());
+    assert!(plan.placement.iter().any(|p| p.recomputed));
+    let given = arguments(&model, &plan);
+    for (got, want) in losses(&plan, &given, 3).iter().zip(&model.losses) {
+        assert!((got - want).abs() <= 1e-4 * want.abs());
+    }
+    // What is asked for is what is done, though it does not fit.
+    try_compile(&model, &format!("{flags} --recompute none --memory-limit {}", none.programs[0].arena.0 - 1)).expect_err("nothing may be recomputed");
+}

@@ -68,6 +68,22 @@ fn a_tiny_gpt_runs_under_every_setting() {
 }
 
 #[test]
+fn recomputed_steps_run() {
+    let settings = [
+        "--recompute full",
+        "--recompute selective",
+        "--strategy zero3 --recompute full",
+        "--stages 2 --microbatches 4 --schedule gpipe --recompute full",
+        "--stages 2 --microbatches 4 --recompute selective",
+    ];
+    check(&bundled("gpt_tiny"), &settings);
+    check(&bundled("mlp"), &settings[..2]);
+    if let Some(model) = exported("gpt_4l") {
+        check(&model, &["--recompute full", "--stages 2 --microbatches 4 --recompute selective"]);
+    }
+}
+
+#[test]
 fn uneven_heads_and_batches_run() {
     let settings =
         ["--cluster local:4", "--strategy data", "--strategy tensor", "--strategy zero3", "--mesh 2x2", "--cluster local:2 --stages 2 --microbatches 3"];

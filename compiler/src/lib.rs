@@ -8,6 +8,7 @@ pub mod layers;
 pub mod lower;
 pub mod memory;
 pub mod pipeline;
+pub mod recompute;
 pub mod rules;
 pub mod schedule;
 pub mod shard;

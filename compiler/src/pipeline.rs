@@ -67,7 +67,8 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     let settings = stage::settings(&options.cluster, request, preset, &analysis, &canonical, &mut notes)?;
     let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
     let mut searched = timings.pass("search", || stage::search(&canonical, &analysis, &settings, preset, &pins, &model, &options.stop.share(SEARCHING)))?;
-    let built = timings.pass("lower", || stage::build(&mut searched, &canonical, &pins, preset, &model, limit, &options.stop))?;
+    let built = timings
+        .pass("lower", || stage::build(&mut searched, (&canonical, &analysis), &pins, preset, &model, limit, request.recompute.is_none(), &options.stop))?;
     options.stop.begin("code", 0);
     let code = if options.code { timings.pass("code", || code::cpu(&built.kernels.kernels, &options.level))? } else { vec![] };
     let best = &searched.candidates[built.candidate];
@@ -103,7 +104,16 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
 
 /// A row of the table of settings.
 pub fn alternative(setting: &Setting, step: Option<ir::Seconds>, memory: Option<Bytes>, verdict: String, cuts: Vec<(u32, u32)>) -> Alternative {
-    Alternative { stages: setting.stages, cuts, mesh: setting.mesh.clone(), microbatches: setting.microbatches, step, memory, verdict }
+    Alternative {
+        stages: setting.stages,
+        cuts,
+        mesh: setting.mesh.clone(),
+        microbatches: setting.microbatches,
+        recompute: setting.recompute,
+        step,
+        memory,
+        verdict,
+    }
 }
 
 /// Splits a canonical step into microbatches.

@@ -38,6 +38,10 @@ pub struct StepGraph {
     pub graph: Graph,
     /// Phase of every op, by op number.
     pub phase: Vec<Phase>,
+    /// Ops that repeat one of the forward for the backward, by op number.
+    pub recomputed: Vec<bool>,
+    /// Ops of the backward that wait for no cotangent and are done as late as their readers allow, by op number.
+    pub lazy: Vec<bool>,
     /// The inputs.
     pub inputs: Vec<StepInput>,
     /// The outputs.
@@ -153,7 +157,8 @@ impl StepGraph {
                     .map(|i| i as u32),
             })
             .collect();
-        StepGraph { graph: rewrite.finish(), phase: kept, inputs, outputs, microbatches: step.microbatches }
+        let none = vec![false; kept.len()];
+        StepGraph { graph: rewrite.finish(), phase: kept, recomputed: none.clone(), lazy: none, inputs, outputs, microbatches: step.microbatches }
     }
 }
 

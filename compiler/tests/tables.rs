@@ -14,7 +14,7 @@ fn prepared(path: &Path, microbatches: u32) -> Prepared {
     let imported = compiler::import::import(path).expect("the file is a step");
     let canonical = compiler::canonical::run(&imported.module, &Default::default()).expect("it is canonical");
     let analysis = phases::analyse(&canonical.graph, &canonical.interface);
-    Prepared::new(&canonical, &analysis, microbatches, &|_, _, copies| copies, true)
+    Prepared::new(&canonical, &analysis, microbatches, ir::plan::Recompute::None, &|_, _, copies| copies, true)
 }
 
 /// Solves a mesh with and without ties; a limit is a share of what the tied solution without one needs.

@@ -73,6 +73,8 @@ pub struct Request {
     pub microbatches: Option<u32>,
     /// `--schedule`; none for auto.
     pub schedule: Option<ScheduleKind>,
+    /// `--recompute`; none for auto.
+    pub recompute: Option<Recompute>,
     /// `--memory-limit` per device.
     pub memory_limit: Option<Bytes>,
     /// `--pin`s, as given.
@@ -143,6 +145,39 @@ pub struct Layer {
     pub name: String,
     /// Layers with the same number are identical.
     pub kind: u32,
+    /// What its backward computes again.
+    pub recompute: Recompute,
+}
+
+/// What the backward of a layer computes again instead of keeping it from the forward.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub enum Recompute {
+    /// Nothing: what the backward reads is kept.
+    #[default]
+    None,
+    /// What is cheap to remake for its size, such as attention's scores and probabilities.
+    Selective,
+    /// Everything: only what enters the layer is kept.
+    Full,
+}
+
+impl Recompute {
+    /// All modes, from the one that keeps most.
+    pub const ALL: [Recompute; 3] = [Recompute::None, Recompute::Selective, Recompute::Full];
+
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            Recompute::None => "none",
+            Recompute::Selective => "selective",
+            Recompute::Full => "full",
+        }
+    }
+
+    /// The mode of that name.
+    pub fn named(name: &str) -> Option<Recompute> {
+        Recompute::ALL.into_iter().find(|m| m.name() == name)
+    }
 }
 
 /// Where an op runs.
@@ -154,6 +189,8 @@ pub struct Placement {
     pub stage: StageId,
     /// Its phase.
     pub phase: Phase,
+    /// Whether it repeats an op of the forward for the backward.
+    pub recomputed: bool,
 }
 
 /// A stage.
@@ -305,6 +342,8 @@ pub struct Alternative {
     pub mesh: Vec<u32>,
     /// Microbatches.
     pub microbatches: u32,
+    /// What the backward computes again.
+    pub recompute: Recompute,
     /// Predicted step, when feasible.
     pub step: Option<Seconds>,
     /// Largest arena estimate.

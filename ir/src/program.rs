@@ -287,6 +287,34 @@ pub enum ScheduleKind {
     GPipe,
     /// One forward, one backward in the steady state (PipeDream-flush, Narayanan et al. 2021).
     OneFOneB,
+    /// The same with so many chunks of layers per stage: chunk `c` of stage `s` is number `c · stages + s` on the way through the model, and each stage takes
+    /// its chunks in turn for as many microbatches as there are stages (Narayanan et al. 2021). Needs microbatches that the stages divide.
+    Interleaved(u32),
+}
+
+impl ScheduleKind {
+    /// How many chunks of layers a stage holds.
+    pub fn chunks(self) -> u32 {
+        match self {
+            ScheduleKind::GPipe | ScheduleKind::OneFOneB => 1,
+            ScheduleKind::Interleaved(chunks) => chunks.max(1),
+        }
+    }
+    /// Whether so many microbatches can go through so many stages in this order.
+    pub fn allows(self, stages: u32, microbatches: u32) -> bool {
+        match self {
+            ScheduleKind::GPipe | ScheduleKind::OneFOneB => true,
+            ScheduleKind::Interleaved(_) => microbatches.is_multiple_of(stages),
+        }
+    }
+    /// Its name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            ScheduleKind::GPipe => "gpipe",
+            ScheduleKind::OneFOneB => "1f1b",
+            ScheduleKind::Interleaved(_) => "interleaved",
+        }
+    }
 }
 
 /// One entry of an expanded schedule.
@@ -294,30 +322,63 @@ pub enum ScheduleKind {
 pub struct Step {
     /// Which instructions.
     pub phase: Phase,
+    /// Of which chunk (0 for `Before` and `After`, which are done for all chunks at once).
+    pub chunk: u32,
     /// For which microbatch (0 for `Before` and `After`).
     pub microbatch: u32,
 }
 
 /// The order in which `stage` of `stages` runs its phases over `microbatches`.
 pub fn steps(kind: ScheduleKind, stage: StageId, stages: u32, microbatches: u32) -> impl Iterator<Item = Step> {
-    let warm_up = match kind {
-        ScheduleKind::GPipe => microbatches,
-        ScheduleKind::OneFOneB => (stages - stage.0 - 1).min(microbatches),
-    };
-    let step = |phase, microbatch| Step { phase, microbatch };
-    std::iter::once(step(Phase::Before, 0))
-        .chain((0..warm_up).map(move |m| step(Phase::Forward, m)))
-        .chain((warm_up..microbatches).flat_map(move |m| [step(Phase::Forward, m), step(Phase::Backward, m - warm_up)]))
-        .chain((microbatches - warm_up..microbatches).map(move |m| step(Phase::Backward, m)))
-        .chain(std::iter::once(step(Phase::After, 0)))
+    let (chunks, total) = (kind.chunks(), kind.chunks() * microbatches);
+    let warm_up = warm_up(kind, stage, stages, microbatches);
+    // The n-th forward of a stage: its chunks in turn, each for as many microbatches as there are stages.
+    let place = move |n: u32| if chunks == 1 { (0, n) } else { (n % (stages * chunks) / stages, n / (stages * chunks) * stages + n % stages) };
+    let forward = move |n| Step { phase: Phase::Forward, chunk: place(n).0, microbatch: place(n).1 };
+    let backward = move |n| Step { phase: Phase::Backward, chunk: chunks - 1 - place(n).0, microbatch: place(n).1 };
+    let once = |phase| std::iter::once(Step { phase, chunk: 0, microbatch: 0 });
+    once(Phase::Before)
+        .chain((0..warm_up).map(forward))
+        .chain((warm_up..total).flat_map(move |n| [forward(n), backward(n - warm_up)]))
+        .chain((total - warm_up..total).map(backward))
+        .chain(once(Phase::After))
 }
 
-/// How many microbatches' activations a stage holds at most at once.
+/// Forwards of a stage before its first backward, less the one that the backward directly follows.
+fn warm_up(kind: ScheduleKind, stage: StageId, stages: u32, microbatches: u32) -> u32 {
+    let behind = stages - stage.0 - 1;
+    match kind {
+        ScheduleKind::GPipe => microbatches,
+        ScheduleKind::OneFOneB => behind.min(microbatches),
+        ScheduleKind::Interleaved(chunks) => (2 * behind + (chunks.max(1) - 1) * stages).min(chunks.max(1) * microbatches),
+    }
+}
+
+/// How many microbatches' activations a stage holds at most at once; those of different chunks are counted apart.
 pub fn in_flight(kind: ScheduleKind, stage: StageId, stages: u32, microbatches: u32) -> u32 {
     match kind {
         ScheduleKind::GPipe => microbatches,
-        ScheduleKind::OneFOneB => (stages - stage.0).min(microbatches),
+        ScheduleKind::OneFOneB | ScheduleKind::Interleaved(_) => (warm_up(kind, stage, stages, microbatches) + 1).min(kind.chunks() * microbatches),
     }
+}
+
+/// How many microbatches of one chunk are between their forward and their backward at most.
+pub fn in_flight_of_chunk(kind: ScheduleKind, stage: StageId, chunk: u32, stages: u32, microbatches: u32) -> u32 {
+    if kind.chunks() == 1 {
+        return in_flight(kind, stage, stages, microbatches);
+    }
+    // The order repeats itself long before so many microbatches.
+    let few = microbatches.min(4 * stages);
+    let (mut alive, mut most) = (0u32, 0);
+    for s in steps(kind, stage, stages, few).filter(|s| s.chunk == chunk) {
+        match s.phase {
+            Phase::Forward => alive += 1,
+            Phase::Backward => alive -= 1,
+            Phase::Before | Phase::After => {}
+        }
+        most = most.max(alive);
+    }
+    most
 }
 
 /// How a global argument or result lies in the devices' buffers.
@@ -394,34 +455,49 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_microbatch_goes_forward_then_backward_once() {
-        for kind in [ScheduleKind::GPipe, ScheduleKind::OneFOneB] {
+    fn every_microbatch_goes_forward_then_backward_once_per_chunk() {
+        for kind in [ScheduleKind::GPipe, ScheduleKind::OneFOneB, ScheduleKind::Interleaved(1), ScheduleKind::Interleaved(2), ScheduleKind::Interleaved(3)] {
             for stages in 1..5 {
-                for microbatches in 1..9 {
-                    for stage in 0..stages {
-                        let (mut alive, mut most, mut forward, mut backward) = (0i64, 0i64, 0, 0);
-                        for s in steps(kind, StageId(stage), stages, microbatches) {
+                for microbatches in (1..13).filter(|&m| kind.allows(stages, m)) {
+                    for stage in (0..stages).map(StageId) {
+                        let chunks = kind.chunks() as usize;
+                        let (mut forward, mut backward) = (vec![0; chunks], vec![0; chunks]);
+                        let (mut alive, mut most, mut most_of) = (0, 0, vec![0; chunks]);
+                        for s in steps(kind, stage, stages, microbatches) {
+                            let c = s.chunk as usize;
                             match s.phase {
                                 Phase::Forward => {
-                                    assert_eq!(s.microbatch, forward);
-                                    forward += 1;
+                                    assert_eq!(s.microbatch, forward[c], "{kind:?}: microbatches of a chunk follow in order");
+                                    forward[c] += 1;
                                     alive += 1;
                                 }
                                 Phase::Backward => {
-                                    assert_eq!(s.microbatch, backward);
-                                    assert!(s.microbatch < forward);
-                                    backward += 1;
+                                    assert_eq!(s.microbatch, backward[c]);
+                                    assert!(s.microbatch < forward[c]);
+                                    backward[c] += 1;
                                     alive -= 1;
                                 }
-                                _ => {}
+                                Phase::Before | Phase::After => {}
                             }
                             most = most.max(alive);
+                            most_of[c] = most_of[c].max(forward[c] - backward[c]);
                         }
-                        assert_eq!((forward, backward), (microbatches, microbatches));
-                        assert_eq!(most, i64::from(in_flight(kind, StageId(stage), stages, microbatches)));
+                        assert!(forward.iter().chain(&backward).all(|&n| n == microbatches));
+                        assert_eq!(most, in_flight(kind, stage, stages, microbatches));
+                        let counts: Vec<u32> = (0..kind.chunks()).map(|c| in_flight_of_chunk(kind, stage, c, stages, microbatches)).collect();
+                        assert_eq!(most_of, counts, "{kind:?} {stage} of {stages}, {microbatches}");
                     }
                 }
             }
+        }
+    }
+
+    #[test]
+    fn interleaving_holds_the_published_share_more() {
+        // The first stage holds 1 + (p - 1) / (p v) times the activations of 1F1B (Narayanan et al. 2021).
+        for (p, v) in [(4u32, 2u32), (8, 4), (16, 3)] {
+            let count = in_flight(ScheduleKind::Interleaved(v), StageId(0), p, 8 * p);
+            assert_eq!(count, p * v + p - 1);
         }
     }
 }

@@ -7,7 +7,7 @@ pub(crate) mod verify;
 use compiler::batch::state::Overrides;
 use compiler::pipeline::{self, Options, Timings};
 use cost_model::Cluster;
-use ir::plan::{Plan, Request};
+use ir::plan::{Plan, Recompute, Request};
 use ir::program::ScheduleKind;
 use ir::{Bytes, Result};
 use runtime::{Arguments, Session, checkpoint};
@@ -57,6 +57,7 @@ pub(crate) fn request(flags: &str) -> (String, Request) {
             "--stages" => request.stages = Some(value.parse().expect("a number")),
             "--microbatches" => request.microbatches = Some(value.parse().expect("a number")),
             "--schedule" => request.schedule = Some(if value == "gpipe" { ScheduleKind::GPipe } else { ScheduleKind::OneFOneB }),
+            "--recompute" => request.recompute = Some(Recompute::named(value).expect("a mode")),
             "--memory-limit" => request.memory_limit = Some(value.parse::<Bytes>().expect("a size")),
             flag => panic!("{flag} is no flag of this helper"),
         }

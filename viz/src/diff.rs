@@ -126,7 +126,15 @@ fn mesh_text(mesh: &Mesh) -> String {
     if sizes.is_empty() { "1".into() } else { sizes.join("x") }
 }
 
-/// Stages, mesh, microbatches, schedule.
+/// What layers recompute, each mode once.
+fn recomputation(plan: &Plan) -> String {
+    let mut modes: Vec<&str> = plan.layers.iter().map(|l| l.recompute.name()).collect();
+    modes.sort_unstable();
+    modes.dedup();
+    modes.join(", ")
+}
+
+/// Stages, mesh, microbatches, schedule, recomputation.
 fn setting(a: &Plan, b: &Plan, out: &mut Vec<Change>) {
     let meshes = |p: &Plan| {
         let mut list: Vec<String> = p.stages.iter().map(|s| mesh_text(&s.mesh)).collect();
@@ -137,7 +145,8 @@ fn setting(a: &Plan, b: &Plan, out: &mut Vec<Change>) {
         ("stages", a.stages.len().to_string(), b.stages.len().to_string()),
         ("mesh of a stage", meshes(a), meshes(b)),
         ("microbatches", a.schedule.microbatches.to_string(), b.schedule.microbatches.to_string()),
-        ("schedule", crate::model::schedule_name(a.schedule.kind).into(), crate::model::schedule_name(b.schedule.kind).into()),
+        ("schedule", a.schedule.kind.name().into(), b.schedule.kind.name().into()),
+        ("recomputation", recomputation(a), recomputation(b)),
     ] {
         if x != y {
             out.push(change("setting", what, x, y));

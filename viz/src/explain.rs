@@ -191,8 +191,9 @@ fn solved(solve: &SolveReport) -> String {
 
 fn placement(plan: &Plan, op: OpId) -> String {
     let Some(p) = plan.placement.get(op.index()) else { return String::new() };
-    let layer = plan.layers.get(p.layer as usize).map_or_else(|| format!("layer {}", p.layer), |l| l.name.clone());
+    let layer = plan.layers.get(p.layer as usize).map_or_else(|| format!("layer {}", p.layer), crate::model::layer_name);
     let phase = match p.phase {
+        ir::program::Phase::Backward if p.recomputed => "repeated for the backward, once a microbatch",
         ir::program::Phase::Before => "once before the first microbatch",
         ir::program::Phase::Forward => "forward, once a microbatch",
         ir::program::Phase::Backward => "backward, once a microbatch",

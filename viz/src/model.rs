@@ -11,7 +11,7 @@ use crate::sharding_text as text;
 use crate::timeline::{self, Timeline};
 use indexmap::{IndexMap, IndexSet};
 use ir::graph::Def;
-use ir::plan::{CutAlternative, Decision, Plan, SolveReport, StagePlan};
+use ir::plan::{CutAlternative, Decision, Layer, Plan, Recompute, SolveReport, StagePlan};
 use ir::program::{BufferKind, Instruction, InstructionKind, Phase, Program, ScheduleKind};
 use ir::{Diagnostic, EntityId, Mesh, Seconds, Sharding, ValueId};
 use serde::Serialize;
@@ -245,8 +245,8 @@ pub type BufferModel = (String, &'static str, u64, u64, u32, bool, i64);
 /// Another place of a cut: the layer that the stage would begin with; seconds of the step, of the slower neighbour, of what crosses; bytes or none; verdict.
 pub type CutModel = (u32, f64, f64, f64, Option<u64>, String);
 
-/// An alternative: stages, layer ranges, mesh, microbatches, seconds or none, bytes or none, verdict.
-pub type AlternativeModel = (u32, Vec<(u32, u32)>, Vec<u32>, u32, Option<f64>, Option<u64>, String);
+/// An alternative: stages, layer ranges, mesh, microbatches, seconds or none, bytes or none, verdict, recomputation.
+pub type AlternativeModel = (u32, Vec<(u32, u32)>, Vec<u32>, u32, Option<f64>, Option<u64>, String, &'static str);
 
 /// A note: code, severity, message, place, facts, help.
 pub type NoteModel = (String, &'static str, String, String, Vec<String>, String);
@@ -267,7 +267,7 @@ pub fn model(plan: &Plan) -> Model {
         request: request(plan),
         cluster: plan.cluster.clone(),
         schedule: schedule(plan),
-        layers: plan.layers.iter().map(|l| (l.name.clone(), l.kind)).collect(),
+        layers: plan.layers.iter().map(|l| (layer_name(l), l.kind)).collect(),
         stands: if plan.depth.is_empty() { Vec::new() } else { (0..plan.layers.len() as u32).map(|l| depth::stands(plan, l)).collect() },
         stopped: plan.stopped.clone().unwrap_or_default(),
         stages,
@@ -286,17 +286,28 @@ pub fn model(plan: &Plan) -> Model {
         alternatives: plan
             .alternatives
             .iter()
-            .map(|a| (a.stages, a.cuts.clone(), a.mesh.clone(), a.microbatches, a.step.map(|s| round(s.0)), a.memory.map(|m| m.0), a.verdict.clone()))
+            .map(|a| {
+                (
+                    a.stages,
+                    a.cuts.clone(),
+                    a.mesh.clone(),
+                    a.microbatches,
+                    a.step.map(|s| round(s.0)),
+                    a.memory.map(|m| m.0),
+                    a.verdict.clone(),
+                    a.recompute.name(),
+                )
+            })
             .collect(),
         notes: plan.notes.iter().map(note).collect(),
     }
 }
 
-/// The schedule's name on the command line.
-pub fn schedule_name(kind: ScheduleKind) -> &'static str {
-    match kind {
-        ScheduleKind::GPipe => "gpipe",
-        ScheduleKind::OneFOneB => "1f1b",
+/// A layer's name, with what its backward computes again.
+pub(crate) fn layer_name(layer: &Layer) -> String {
+    match layer.recompute {
+        Recompute::None => layer.name.clone(),
+        mode => format!("{} · {} recomputation", layer.name, mode.name()),
     }
 }
 
@@ -323,7 +334,10 @@ pub(crate) fn request(plan: &Plan) -> Vec<(String, String)> {
         add("--microbatches", n.to_string());
     }
     if let Some(k) = r.schedule {
-        add("--schedule", schedule_name(k).to_string());
+        add("--schedule", k.name().to_string());
+    }
+    if let Some(mode) = r.recompute {
+        add("--recompute", mode.name().to_string());
     }
     if let Some(b) = r.memory_limit {
         add("--memory-limit", b.to_string());
@@ -345,7 +359,7 @@ fn schedule(plan: &Plan) -> ScheduleModel {
         t
     };
     ScheduleModel {
-        kind: schedule_name(plan.schedule.kind),
+        kind: plan.schedule.kind.name(),
         microbatches: plan.schedule.microbatches,
         step: round(plan.schedule.step.0),
         bubble: round(plan.schedule.bubble),

@@ -10,7 +10,7 @@ mod scopes;
 use crate::shard::groups::{is_view, leaves};
 use crate::step::StepGraph;
 use ir::op::OpKind;
-use ir::plan::Layer;
+use ir::plan::{Layer, Recompute};
 use ir::program::{BufferKind, Phase};
 use ir::{OpId, SecondaryMap, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
@@ -364,7 +364,7 @@ impl Facts<'_> {
                 let named = |id: Option<&OpId>| id.map_or_else(String::new, |&id| graph.display_name(graph.ops[id].results[0]));
                 let scope = ops.first().and_then(|&id| scopes::block(&graph.display_name(graph.ops[id].results[0])).map(str::to_owned));
                 let name = scope.filter(|_| self.scoped.get()).unwrap_or_else(|| format!("layer {layer} ({} … {})", named(ops.first()), named(ops.last())));
-                Layer { name, kind }
+                Layer { name, kind, recompute: Recompute::None }
             })
             .collect()
     }

@@ -139,6 +139,24 @@ fn depths(step: &StepGraph, groups: &Groups, stages: &Stages) -> Vec<u32> {
             .max()
             .unwrap_or(0);
     }
+    // What waits for no cotangent is done as late as its readers allow, so that it is not held from the start of the backward.
+    let mut latest: Vec<Option<u32>> = vec![None; groups.groups.len()];
+    for (g, group) in groups.groups.iter().enumerate().rev() {
+        let lazy = !group.ops.is_empty() && group.ops.iter().all(|o| step.lazy[o.0 as usize]);
+        if let (true, Some(late)) = (lazy, latest[g]) {
+            depth[g] = depth[g].max(late);
+        }
+        if group.ops.first().is_none_or(|&o| step.phase_of(o) != Phase::Backward) {
+            continue;
+        }
+        for r in &group.reads {
+            if let Some(Ok(m)) = maker.get(&r.value) {
+                let crosses = stages.of_group[*m].is_some() && stages.of_group[g].is_some() && stages.of_group[*m] != stages.of_group[g];
+                let late = depth[g].saturating_sub(u32::from(crosses));
+                latest[*m] = Some(latest[*m].map_or(late, |l| l.min(late)));
+            }
+        }
+    }
     depth
 }
 

@@ -2,6 +2,7 @@
 
 use super::candidate::{Candidate, Searched};
 use super::decisions::Solved;
+use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
 use crate::lower::program::{KernelTable, lower, phase_seconds};
 use crate::schedule::simulate::{Pipeline, Stage, simulate};
@@ -11,7 +12,7 @@ use crate::spmd::partition::{self, StageView};
 use crate::stop::Stop;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Result};
-use ir::plan::{MemoryReport, Schedule, StagePlan, StageTimes};
+use ir::plan::{MemoryReport, Recompute, Schedule, StagePlan, StageTimes};
 use ir::program::{BufferKind, InstructionKind, Phase, Program, StageId, in_flight};
 use ir::{Bytes, Seconds};
 
@@ -36,11 +37,21 @@ const RETRIES: u32 = 4;
 /// How many settings that fit are lowered and compared by their simulated steps; estimates alone rank the rest.
 const COMPARED: usize = 4;
 
-/// Builds the best candidate that fits in `limit` per device.
+/// Builds the best candidate that fits in `limit` per device. One that does not fit recomputes more and more, if `more` allows.
 ///
 /// # Errors
 /// `E0502` when none fits, with what is missing where; errors of lowering.
-pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset: Preset, model: &dyn CostModel, limit: Bytes, stop: &Stop) -> Result<Built> {
+#[allow(clippy::too_many_arguments, reason = "what a search knows, and how far it may go")]
+pub fn build(
+    searched: &mut Searched,
+    (canonical, analysis): (&Canonical, &Analysis),
+    pins: &Pins,
+    preset: Preset,
+    model: &dyn CostModel,
+    limit: Bytes,
+    more: bool,
+    stop: &Stop,
+) -> Result<Built> {
     let mut nearest: Option<TooLarge> = None;
     let mut best: Option<Built> = None;
     let mut fitting = 0;
@@ -52,7 +63,19 @@ pub fn build(searched: &mut Searched, canonical: &Canonical, pins: &Pins, preset
         if fitting == COMPARED || enough {
             break;
         }
-        match fit(&mut searched.candidates[index], canonical, pins, preset, model, limit, &needed)? {
+        let mut outcome = fit(&mut searched.candidates[index], canonical, pins, preset, model, limit, &needed)?;
+        let before = searched.candidates[index].setting.recompute;
+        for mode in Recompute::ALL.into_iter().filter(|&m| more && m > before) {
+            let Err(failed) = &outcome else { break };
+            let mut again = searched.recomputing(index, mode, (canonical, analysis), preset, pins, model, &needed)?;
+            let next = fit(&mut again, canonical, pins, preset, model, limit, &needed)?;
+            if next.as_ref().err().is_none_or(|n| n.smallest < failed.smallest) {
+                searched.candidates[index] = again;
+                searched.alternatives[index].recompute = mode;
+                outcome = next;
+            }
+        }
+        match outcome {
             Ok((programs, kernels)) => {
                 fitting += 1;
                 let alternative = &mut searched.alternatives[index];
@@ -206,11 +229,15 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
             let mut times = times(p);
             times.forward = times.forward - send_forward;
             times.backward = times.backward - send_backward;
-            Stage { times, devices: p.mesh.devices(), send_forward, send_backward }
+            Stage { times, devices: p.mesh.devices(), send_forward, send_backward, weights: Seconds(0.0) }
         })
         .collect();
-    let timeline =
-        simulate(&Pipeline { kind: c.setting.schedule, microbatches: c.setting.microbatches, stages: &stages, solo_speedup: model.cluster().solo_speedup });
+    let timeline = simulate(&Pipeline {
+        order: c.setting.schedule.into(),
+        microbatches: c.setting.microbatches,
+        stages: &stages,
+        solo_speedup: model.cluster().solo_speedup,
+    });
     let solved = Solved { step: &c.step, stored: &c.stored, groups: &c.groups, mesh: &c.mesh, choices: &c.choices };
     let in_stage = |of: Option<StageId>, stage: usize| of.is_none_or(|s| s.0 as usize == stage);
     let plans = programs

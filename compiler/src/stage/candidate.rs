@@ -7,7 +7,9 @@ use crate::canonical::Canonical;
 use crate::kernels::stored::stored_values;
 use crate::layers::{self, Layers};
 use crate::pipeline::{alternative, microbatched};
-use crate::schedule::simulate::{Pipeline, Stage, simulate};
+use crate::recompute::Recomputation;
+use crate::schedule::fast::duration;
+use crate::schedule::simulate::{Pipeline, Stage};
 use crate::shard::groups::{self, Groups};
 use crate::shard::pins::Pins;
 use crate::shard::presets::{Preset, Restriction};
@@ -18,7 +20,7 @@ use crate::step::StepGraph;
 use crate::stop::Stop;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Diagnostics, Result};
-use ir::plan::{Alternative, CutAlternative, Layer, Placement, StageTimes};
+use ir::plan::{Alternative, CutAlternative, Layer, Placement, Recompute, StageTimes};
 use ir::program::{Phase, StageId, in_flight};
 use ir::{Bytes, Mesh, SecondaryMap, Seconds, ValueId};
 use std::collections::BTreeMap;
@@ -57,13 +59,59 @@ pub struct Searched {
     pub candidates: Vec<Candidate>,
     /// All settings, best first.
     pub alternatives: Vec<Alternative>,
+    prepared: Steps,
 }
 
-/// A step for one number of microbatches, with what does not depend on the mesh.
+/// A step for one number of microbatches and one mode of recomputation, with what does not depend on the mesh.
 struct Prepared {
     step: StepGraph,
     stored: SecondaryMap<ValueId, bool>,
     layers: Layers,
+}
+
+/// The steps that settings share.
+#[derive(Default)]
+struct Steps(BTreeMap<(u32, Recompute), Prepared>);
+
+impl Steps {
+    fn of(&mut self, setting: &Setting, canonical: &Canonical, analysis: &Analysis) -> &Prepared {
+        let (plain, key) = ((setting.microbatches, Recompute::None), (setting.microbatches, setting.recompute));
+        self.0.entry(plain).or_insert_with(|| {
+            let step = StepGraph::new(&microbatched(canonical, analysis, setting.microbatches), &canonical.interface);
+            let stored = stored_values(&step);
+            let layers = layers::layers(&step, &stored);
+            Prepared { step, stored, layers }
+        });
+        if !self.0.contains_key(&key) {
+            let plain = &self.0[&plain];
+            let modes = vec![setting.recompute; plain.layers.layers.len()];
+            let (step, layers) = Recomputation::new(&plain.step, &plain.layers, &plain.stored).apply(&modes);
+            let stored = stored_values(&step);
+            self.0.insert(key, Prepared { step, stored, layers });
+        }
+        &self.0[&key]
+    }
+}
+
+impl Searched {
+    /// The setting of a candidate with another mode of recomputation.
+    ///
+    /// # Errors
+    /// Those of the sharding problem.
+    #[allow(clippy::too_many_arguments, reason = "as the search itself")]
+    pub fn recomputing(
+        &mut self,
+        candidate: usize,
+        mode: Recompute,
+        (canonical, analysis): (&Canonical, &Analysis),
+        preset: Preset,
+        pins: &Pins,
+        model: &dyn CostModel,
+        stop: &Stop,
+    ) -> Result<Candidate> {
+        let setting = Setting { recompute: mode, ..self.candidates[candidate].setting.clone() };
+        self::candidate(&setting, self.prepared.of(&setting, canonical, analysis), canonical, preset, pins, model, stop)
+    }
 }
 
 /// Prices every setting.
@@ -79,7 +127,7 @@ pub fn search(
     model: &dyn CostModel,
     stop: &Stop,
 ) -> Result<Searched> {
-    let mut prepared: BTreeMap<u32, Prepared> = BTreeMap::new();
+    let mut prepared = Steps::default();
     let mut candidates = Vec::new();
     let mut failed: Vec<(Setting, Diagnostics)> = Vec::new();
     let mut untried = vec![];
@@ -89,13 +137,7 @@ pub fn search(
             untried.push(setting.clone());
             continue;
         }
-        let p = prepared.entry(setting.microbatches).or_insert_with(|| {
-            let step = StepGraph::new(&microbatched(canonical, analysis, setting.microbatches), &canonical.interface);
-            let stored = stored_values(&step);
-            let layers = layers::layers(&step, &stored);
-            Prepared { step, stored, layers }
-        });
-        match candidate(setting, p, canonical, preset, pins, model, stop) {
+        match candidate(setting, prepared.of(setting, canonical, analysis), canonical, preset, pins, model, stop) {
             Ok(c) => {
                 stop.done(Some(c.estimate));
                 candidates.push(c);
@@ -120,7 +162,7 @@ pub fn search(
         .collect();
     alternatives.extend(failed.into_iter().map(|(s, e)| alternative(&s, None, None, e.0.first().map_or_else(String::new, |d| d.message.clone()), vec![])));
     alternatives.extend(untried.iter().map(|s| alternative(s, None, None, "not tried before the search ended".into(), vec![])));
-    Ok(Searched { candidates, alternatives })
+    Ok(Searched { candidates, alternatives, prepared })
 }
 
 fn candidate(
@@ -342,7 +384,10 @@ impl Candidate {
         self.placement = graph
             .ops
             .keys()
-            .map(|id| Placement { layer: layer[id.0 as usize], stage: stage_of_layer(layer[id.0 as usize]), phase: self.step.phase_of(id) })
+            .map(|id| {
+                let layer = layer[id.0 as usize];
+                Placement { layer, stage: stage_of_layer(layer), phase: self.step.phase_of(id), recomputed: self.step.recomputed[id.0 as usize] }
+            })
             .collect();
     }
 
@@ -361,14 +406,12 @@ impl Candidate {
                 }
             }
         }
-        let stages: Vec<Stage> =
-            times.into_iter().map(|times| Stage { times, devices: self.mesh.devices(), send_forward: Seconds(0.0), send_backward: Seconds(0.0) }).collect();
-        simulate(&Pipeline {
-            kind: self.setting.schedule,
+        let stages: Vec<Stage> = times.into_iter().map(|times| Stage { times, devices: self.mesh.devices(), ..Stage::default() }).collect();
+        duration(&Pipeline {
+            order: self.setting.schedule.into(),
             microbatches: self.setting.microbatches,
             stages: &stages,
             solo_speedup: model.cluster().solo_speedup,
         })
-        .step
     }
 }

@@ -5,7 +5,7 @@ use crate::canonical::Canonical;
 use crate::shard::presets::Preset;
 use cost_model::Cluster;
 use ir::diagnostic::{Diagnostic, Result};
-use ir::plan::Request;
+use ir::plan::{Recompute, Request};
 use ir::program::ScheduleKind;
 
 /// One setting.
@@ -19,6 +19,8 @@ pub struct Setting {
     pub microbatches: u32,
     /// Order of microbatches.
     pub schedule: ScheduleKind,
+    /// What the backward of every layer computes again.
+    pub recompute: Recompute,
 }
 
 /// All settings of a request, in a fixed order.
@@ -41,6 +43,8 @@ pub fn settings(
         return Err(Diagnostic::input("E0419", "`--strategy pipeline` with one stage is no pipeline").with_help(help).into());
     }
     let schedule = request.schedule.unwrap_or(ScheduleKind::OneFOneB);
+    // Left open, nothing is recomputed unless memory does not suffice without (`build`).
+    let recompute = request.recompute.unwrap_or(Recompute::None);
     let mut out = Vec::new();
     let mut reason_given = false;
     for (stages, mesh) in shapes {
@@ -66,7 +70,7 @@ pub fn settings(
             notes.extend(analysis.obstacles.iter().cloned());
             reason_given = true;
         }
-        out.extend(counts.into_iter().map(|microbatches| Setting { stages, mesh: mesh.clone(), microbatches, schedule }));
+        out.extend(counts.into_iter().map(|microbatches| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute }));
     }
     Ok(out)
 }

@@ -4,8 +4,8 @@
 //! shape. The slowest stage is minimised over all contiguous cuts that fit, then what crosses (as in [`crate::stage::cuts`], with memory).
 
 use super::entry::{Entry, LayerCost};
-use crate::schedule::path::longest_path;
-use crate::schedule::simulate::{Pipeline, Stage, simulate};
+use crate::schedule::fast::duration;
+use crate::schedule::simulate::{Pipeline, Stage};
 use crate::stage::cuts;
 use ir::plan::{CutAlternative, StageTimes};
 use ir::program::{ScheduleKind, StageId, in_flight};
@@ -176,10 +176,11 @@ impl<'a> Depth<'a> {
                 devices: entry.mesh.devices(),
                 send_forward: Seconds(if s + 1 < stages { layers[b - 1].crossing.0 } else { 0.0 }),
                 send_backward: Seconds(if s > 0 { layers[a - 1].crossing.1 } else { 0.0 }),
+                weights: Seconds(0.0),
             })
             .collect();
-        let pipeline = Pipeline { kind: what.schedule, microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup };
-        let step = if what.solo_speedup > 1.0 { simulate(&pipeline).step } else { longest_path(&pipeline) };
+        let pipeline = Pipeline { order: what.schedule.into(), microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup };
+        let step = duration(&pipeline);
         let busy: f64 = times.iter().map(|t| t.before.0 + t.after.0 + f64::from(what.microbatches) * (t.forward.0 + t.backward.0)).sum();
         let bubble = (1.0 - busy / (step.0 * f64::from(what.stages)).max(f64::MIN_POSITIVE)).max(0.0);
         Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble }

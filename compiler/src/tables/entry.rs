@@ -6,6 +6,7 @@ use crate::canonical::Canonical;
 use crate::kernels::stored::stored_values;
 use crate::layers::{self, Layers};
 use crate::pipeline::microbatched;
+use crate::recompute::Recomputation;
 use crate::shard::groups::{self, Groups};
 use crate::shard::problem::{self, Choices, Filter, Instance, Node, Space, Tie, Weights};
 use crate::shard::reshard::Resharder;
@@ -13,7 +14,7 @@ use crate::shard::strategy::Context;
 use crate::step::StepGraph;
 use crate::stop::Stop;
 use ir::op::OpKind;
-use ir::plan::SolveReport;
+use ir::plan::{Recompute, SolveReport};
 use ir::program::{BufferKind, Phase};
 use ir::{AxisId, Diagnostic, Mesh, SecondaryMap, Sharding, ValueId};
 use solver::{Options, Outcome};
@@ -41,11 +42,24 @@ pub struct Prepared {
 }
 
 impl Prepared {
-    /// Cuts a step into microbatches and ties its copies. `full` and `ends_apart` as in [`runs::runs`].
-    pub fn new(canonical: &Canonical, analysis: &Analysis, microbatches: u32, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart: bool) -> Prepared {
+    /// Cuts a step into microbatches, lets every layer recompute as `mode` says, and ties its copies. `full` and `ends_apart` as in [`runs::runs`].
+    pub fn new(
+        canonical: &Canonical,
+        analysis: &Analysis,
+        microbatches: u32,
+        mode: Recompute,
+        full: &dyn Fn(&Layers, u32, u32) -> u32,
+        ends_apart: bool,
+    ) -> Prepared {
         let step = StepGraph::new(&microbatched(canonical, analysis, microbatches), &canonical.interface);
         let stored = stored_values(&step);
-        let layers = layers::layers(&step, &stored);
+        // What is kept is what enters a layer as it is planned: a whole block, not its halves.
+        let layers = runs::join_periods(&layers::layers(&step, &stored));
+        if mode == Recompute::None {
+            return Prepared::of(step, stored, layers, full, ends_apart);
+        }
+        let (step, layers) = Recomputation::new(&step, &layers, &stored).apply(&vec![mode; layers.layers.len()]);
+        let stored = stored_values(&step);
         Prepared::of(step, stored, layers, full, ends_apart)
     }
 

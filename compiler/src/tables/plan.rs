@@ -15,7 +15,7 @@ use crate::shard::strategy::Context;
 use crate::stage::decisions::Solved;
 use cost_model::AnalyticModel;
 use ir::diagnostic::{Diagnostic, Result};
-use ir::plan::{Alternative, MemoryReport, Placement, Plan, Premises, Request, Schedule, StagePlan};
+use ir::plan::{Alternative, MemoryReport, Placement, Plan, Premises, Recompute, Request, Schedule, StagePlan};
 use ir::program::StageId;
 use ir::{Bytes, Module};
 use std::collections::BTreeMap;
@@ -58,7 +58,7 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     // What the user fixed of the stages is meant for all of them; on many nodes the program over unlike stages takes long and gains little.
     let unlike = request.mesh.is_empty() && request.stages.is_none() && options.cluster.nodes <= UNLIKE_NODES;
     let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, stop: &stop, unlike };
-    let one = super::entry::Prepared::new(&canonical, &analysis, 1, &full, false);
+    let one = super::entry::Prepared::new(&canonical, &analysis, 1, Recompute::None, &full, false);
     let missing: u32 = shallow.stacks.iter().map(|(_, traced, full)| full.saturating_sub(*traced)).sum();
     if (one.depth().len() as u32) < one.layers.layers.len() as u32 + missing {
         let kinds: Vec<String> = one.layers.layers.iter().map(|l| l.name.clone()).collect();
@@ -67,8 +67,16 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
             .with_help("trace every layer: `--depth` with the model's number of layers")
             .into());
     }
-    let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
-    let searched = timings.pass("search", || search::search(&model, &list, effort));
+    let mut list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
+    let mut searched = timings.pass("search", || search::search(&model, &list, effort));
+    // Left open, as little as fits is recomputed.
+    for mode in Recompute::ALL.into_iter().skip(1) {
+        if searched.best.is_some() || request.recompute.is_some() || stop.reason().is_some() {
+            break;
+        }
+        list.iter_mut().for_each(|s| s.recompute = mode);
+        searched = timings.pass("search", || search::search(&model, &list, effort));
+    }
     let Some(best) = searched.best.clone() else {
         let tried = searched.verdicts.iter().filter(|v| !matches!(v.1, Verdict::Passed)).count();
         return Err(if stop.reason().is_some() { stop.nothing_found(tried, list.len()) } else { nothing_fits(&searched, limit) }.into());
@@ -124,7 +132,7 @@ fn alternatives(searched: &Searched, best: &Found, stopped: bool) -> Vec<Alterna
     let mut rows: Vec<Alternative> = rows.into_iter().map(|r| r.1).collect();
     rows.truncate(KEPT);
     if passed > 0 {
-        let setting = crate::stage::Setting { stages: 0, mesh: vec![], microbatches: 0, schedule: best.setting.schedule };
+        let setting = crate::stage::Setting { stages: 0, mesh: vec![], microbatches: 0, schedule: best.setting.schedule, recompute: best.setting.recompute };
         let told = if stopped {
             "would be slower even at the devices' peak, or were not tried before the search ended"
         } else {
@@ -231,7 +239,7 @@ fn assemble(
         .keys()
         .map(|id| {
             let l = layer[id.0 as usize];
-            Placement { layer: l, stage: StageId(first[&l]), phase: p.step.phase_of(id) }
+            Placement { layer: l, stage: StageId(first[&l]), phase: p.step.phase_of(id), recomputed: p.step.recomputed[id.0 as usize] }
         })
         .collect();
     let plan = Plan {

@@ -94,7 +94,7 @@ pub fn join_periods(layers: &Layers) -> Layers {
             [one] => layers.layers[*one].name.clone(),
             _ => format!("layers {} to {}", members[0], members[members.len() - 1]),
         };
-        joined.push(Layer { name, kind });
+        joined.push(Layer { name, kind, recompute: layers.layers[members[0]].recompute });
     }
     Layers {
         of: layers.of.iter().map(|&l| new[l as usize]).collect(),
@@ -218,7 +218,7 @@ mod tests {
             of: (0..11).collect(),
             everywhere: vec![false; 11],
             home: vec![],
-            layers: kinds.iter().map(|&kind| Layer { name: String::new(), kind }).collect(),
+            layers: kinds.iter().map(|&kind| Layer { name: String::new(), kind, ..Layer::default() }).collect(),
         };
         let joined = join_periods(&layers);
         assert_eq!(joined.of, [0, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6]);

@@ -103,7 +103,7 @@ impl Default for Effort {
 pub struct Searched {
     /// What became of every setting, in the order given.
     pub verdicts: Vec<(Setting, Verdict)>,
-    /// The prepared steps, by microbatches.
+    /// The prepared steps, by microbatches; all settings of a search recompute alike.
     pub prepared: BTreeMap<u32, Prepared>,
     /// The best of the grid alone.
     pub grid: Option<Found>,
@@ -118,7 +118,7 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
         if !prepared.is_empty() && model.stop.now() {
             break;
         }
-        prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, model.full, false));
+        prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, s.recompute, model.full, false));
     }
     let settings: Vec<Setting> = settings.iter().filter(|s| prepared.contains_key(&s.microbatches)).cloned().collect();
     let grids: BTreeMap<u32, Grid> = prepared.iter().map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();

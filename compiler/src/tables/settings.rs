@@ -61,6 +61,8 @@ pub fn settings(
             .into());
     }
     let schedule = request.schedule.unwrap_or(ScheduleKind::OneFOneB);
+    // Left open, nothing is recomputed.
+    let recompute = request.recompute.unwrap_or_default();
     Ok(shapes
         .into_iter()
         .flat_map(|(stages, mesh)| {
@@ -68,7 +70,7 @@ pub fn settings(
                 Some(m) => vec![m],
                 None => microbatches(analysis, &mesh, stages),
             };
-            counts.into_iter().map(move |microbatches| Setting { stages, mesh: mesh.clone(), microbatches, schedule })
+            counts.into_iter().map(move |microbatches| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute })
         })
         .collect())
 }

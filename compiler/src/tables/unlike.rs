@@ -7,7 +7,7 @@
 
 use super::compose::{Composed, StageMemory, memory};
 use super::entry::{Entry, LayerCost};
-use crate::schedule::path::longest_path;
+use crate::schedule::fast::duration;
 use crate::schedule::simulate::{Pipeline, Stage};
 use ir::plan::StageTimes;
 use ir::program::{ScheduleKind, StageId, in_flight};
@@ -221,6 +221,7 @@ fn finish(
             devices: entry.mesh.devices(),
             send_forward: Seconds(if s + 1 < stages.len() { layers[layers.len() - 1].crossing.0 } else { 0.0 }),
             send_backward: Seconds(before.map_or(0.0, |l| l.crossing.1)),
+            weights: Seconds(0.0),
         });
         bytes.push(memory(layers.iter().copied(), &entry.everywhere, in_flight(schedule, StageId(s as u32), count, microbatches), microbatches));
         times.push(own);
@@ -228,7 +229,7 @@ fn finish(
         first.push(device);
         device += entry.mesh.devices();
     }
-    let step = longest_path(&Pipeline { kind: schedule, microbatches, stages: &list, solo_speedup: 1.0 });
+    let step = duration(&Pipeline { order: schedule.into(), microbatches, stages: &list, solo_speedup: 1.0 });
     let busy: f64 = list
         .iter()
         .map(|s| f64::from(s.devices) * (s.times.before.0 + s.times.after.0 + f64::from(microbatches) * (s.times.forward.0 + s.times.backward.0)))

@@ -174,7 +174,9 @@ fn step(graph: Graph, phase: &dyn Fn(u32) -> Phase) -> StepGraph {
     }
     let inputs = (0..graph.inputs.len() as u32).map(|argument| StepInput { argument, microbatched: false, kind: BufferKind::Data }).collect();
     let outputs = (0..graph.outputs.len() as u32).map(|result| StepOutput { result, replaces: None }).collect();
-    StepGraph { phase: (0..graph.ops.len() as u32).map(phase).collect(), graph, inputs, outputs, microbatches: 1 }
+    let none = vec![false; graph.ops.len()];
+    let phase = (0..graph.ops.len() as u32).map(phase).collect();
+    StepGraph { phase, recomputed: none.clone(), lazy: none, graph, inputs, outputs, microbatches: 1 }
 }
 
 /// A step with its groups and everything that strategies need.

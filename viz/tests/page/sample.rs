@@ -152,7 +152,7 @@ pub(crate) fn gpt(depth: usize) -> Plan {
         graph: Graph::new("main"),
         placement: Vec::new(),
         nodes: Vec::new(),
-        at: Placement { layer: 0, stage: StageId(0), phase: Phase::Forward },
+        at: Placement { layer: 0, stage: StageId(0), phase: Phase::Forward, recomputed: false },
         line: 0,
     };
     let layers = depth as u32 + 2;
@@ -200,7 +200,7 @@ pub(crate) fn gpt(depth: usize) -> Plan {
     let mut x = s.op(OpKind::Gather(Default::default()), &[weights[0].values[0][0], tokens], &activation, "embed/gather");
     let mut kept: Vec<[ValueId; 8]> = Vec::new();
     for layer in 1..layers - 1 {
-        s.at = Placement { layer, stage: stage_of(layer), phase: Phase::Forward };
+        s.at = Placement { layer, stage: stage_of(layer), phase: Phase::Forward, recomputed: false };
         let w: Vec<ValueId> = weights[layer as usize].values.iter().map(|t| t[0]).collect();
         let n1 = s.norm(x, "ln1");
         let qkv = s.dot(Role::Column, n1, w[0], &[BATCH, SEQUENCE, 3, HEADS, WIDTH / HEADS], "attn/qkv");
@@ -223,7 +223,7 @@ pub(crate) fn gpt(depth: usize) -> Plan {
         kept.push([n1, p, context, n2, h, g, x1, v]);
         x = x2;
     }
-    s.at = Placement { layer: layers - 1, stage: stage_of(layers - 1), phase: Phase::Forward };
+    s.at = Placement { layer: layers - 1, stage: stage_of(layers - 1), phase: Phase::Forward, recomputed: false };
     let head = weights[layers as usize - 1].values[0];
     let logits = s.dot(Role::Column, x, head[0], &[BATCH, SEQUENCE, VOCABULARY], "head/logits");
     let p = s.softmax(logits);
@@ -238,7 +238,7 @@ pub(crate) fn gpt(depth: usize) -> Plan {
     let (mut dx, dhead) = s.dot_backward(dlogits, x, head[0], Role::Row, "head/vjp");
     gradients[layers as usize - 1][0] = dhead;
     for layer in (1..layers - 1).rev() {
-        s.at = Placement { layer, stage: stage_of(layer), phase: Phase::Backward };
+        s.at = Placement { layer, stage: stage_of(layer), phase: Phase::Backward, recomputed: false };
         let [n1, p, context, n2, h, g, _, v] = kept[layer as usize - 1];
         let w: Vec<ValueId> = weights[layer as usize].values.iter().map(|t| t[0]).collect();
         let (dg, dw3) = s.dot_backward(dx, g, w[3], Role::Column, "mlp/fc2/vjp");
@@ -261,14 +261,14 @@ pub(crate) fn gpt(depth: usize) -> Plan {
         dx = s.binary(BinaryOp::Add, dx1, d, "residual/vjp");
         gradients[layer as usize] = vec![dw0, dw1, dw2, dw3];
     }
-    s.at = Placement { layer: 0, stage: StageId(0), phase: Phase::Backward };
+    s.at = Placement { layer: 0, stage: StageId(0), phase: Phase::Backward, recomputed: false };
     s.group(Role::Gradient);
     gradients[0][0] =
         s.op(OpKind::Scatter { dims: Default::default(), reducer: Reducer::Add }, &[weights[0].values[0][0], tokens, dx], &[VOCABULARY, WIDTH], "embed/vjp");
 
     // Update.
     for layer in 0..layers {
-        s.at = Placement { layer, stage: stage_of(layer), phase: Phase::After };
+        s.at = Placement { layer, stage: stage_of(layer), phase: Phase::After, recomputed: false };
         let w = weights[layer as usize].values.clone();
         for (i, three) in w.into_iter().enumerate() {
             let new = s.adam(three[0], three[1], three[2], gradients[layer as usize][i]);
@@ -320,9 +320,9 @@ fn finish(s: Sample, interface: Interface, layers: u32) -> Plan {
         interface,
         layers: (0..layers)
             .map(|l| match l {
-                0 => Layer { name: "embedding".into(), kind: 0 },
-                l if l == layers - 1 => Layer { name: "head".into(), kind: 2 },
-                l => Layer { name: format!("layer {l}"), kind: 1 },
+                0 => Layer { name: "embedding".into(), kind: 0, ..Layer::default() },
+                l if l == layers - 1 => Layer { name: "head".into(), kind: 2, ..Layer::default() },
+                l => Layer { name: format!("layer {l}"), kind: 1, ..Layer::default() },
             })
             .collect(),
         depth: vec![],
@@ -350,6 +350,7 @@ fn alternatives(step: f64, layers: u32) -> Vec<Alternative> {
         cuts: (0..stages).map(|s| (s * layers / stages, (s + 1) * layers / stages)).collect(),
         mesh: mesh.to_vec(),
         microbatches,
+        recompute: Recompute::None,
         step: factor.map(|f| Seconds(step * f)),
         memory: Some(Bytes(memory << 20)),
         verdict: verdict.into(),
