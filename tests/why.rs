@@ -313,7 +313,7 @@ fn reasons_agree_with_the_figures() {
     let compile =
         |flags: &str| pipeline::compile(&module, &options(flags, Stop::default()), &mut Timings::default()).unwrap_or_else(|e| panic!("{flags}: {e}"));
     let free = compile("--cluster local:4 --stages 1 --mesh 2x2");
-    let tight = format!("--cluster local:4 --stages 1 --mesh 2x2 --microbatches 1 --memory-limit {}", free.stages[0].memory.arena.0 * 4 / 5);
+    let tight = format!("--cluster local:4 --stages 1 --mesh 2x2 --microbatches 1 --recompute none --memory-limit {}", free.stages[0].memory.arena.0 * 4 / 5);
     let (tight, zero) = (compile(&tight), compile("--cluster local:4 --stages 1 --mesh 4 --strategy zero3"));
     let total = |c: &ir::plan::Candidate| c.compute.0 + c.communication.0 + c.reshard.0;
     let mut kinds = std::collections::BTreeMap::<(usize, String), u32>::new();
