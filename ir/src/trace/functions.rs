@@ -130,23 +130,15 @@ impl Tensor {
         let keys = tracer.iota(DType::I32, shape, 1);
         queries.greater_equal(&keys).select(self, &self.full_like(-1e30))
     }
-    /// Attention of `[batch, queries, heads, width]` to keys and values `[batch, keys, groups, width]`, where heads are a multiple of groups;
-    /// scores are in `f32`.
+    /// Attention as [`Tensor::attend`] has it, written out in products and a softmax, in `f32` between them.
     #[must_use]
     #[track_caller]
-    pub fn attend(&self, keys: &Tensor, values: &Tensor, causal: bool) -> Tensor {
+    pub fn attend_written_out(&self, keys: &Tensor, values: &Tensor, causal: bool) -> Tensor {
         let (heads, groups, width) = (self.dim(-2), keys.dim(-2), self.dim(-1));
-        let masked = |scores: Tensor| if causal { scores.causal_mask() } else { scores };
-        let scale = 1.0 / (width as f64).sqrt();
-        if heads == groups {
-            let scores = self.einsum_as("bqhd,bkhd->bhqk", keys, self.wide_dtype()) * scale;
-            let weights = masked(scores).softmax(-1).convert(self.dtype());
-            return weights.einsum("bhqk,bkhd->bqhd", values);
-        }
         let grouped = self.split_dim(-2, &[groups, heads / groups.max(1)]);
-        let scores = grouped.einsum_as("bqghd,bkgd->bghqk", keys, self.wide_dtype()) * scale;
-        let weights = masked(scores).softmax(-1).convert(self.dtype());
-        weights.einsum("bghqk,bkgd->bqghd", values).reshape(self.shape())
+        let scores = grouped.einsum_as("bqghd,bkgd->bghqk", keys, self.wide_dtype()) * (1.0 / (width.max(1) as f64).sqrt());
+        let weights = if causal { scores.causal_mask() } else { scores }.softmax(-1).convert(self.dtype());
+        weights.einsum("bghqk,bkgd->bqghd", values).merge_dims(2, 3)
     }
     fn wide_dtype(&self) -> DType {
         if self.dtype() == DType::F64 { DType::F64 } else { DType::F32 }

@@ -2,7 +2,7 @@
 
 use super::Tensor;
 use super::tracer::span;
-use crate::attention::Attention;
+use crate::attention::{Attention, Scale};
 use crate::diagnostic::Diagnostic;
 use crate::dtype::{DType, TensorType};
 use crate::infer;
@@ -149,6 +149,29 @@ impl Tensor {
     pub fn attention(&self, keys: &Tensor, values: &Tensor, bias: Option<&Tensor>, attention: Attention) -> Tensor {
         let operands: Vec<&Tensor> = [self, keys, values].into_iter().chain(bias).collect();
         self.tracer().emit(OpKind::Attention(Box::new(attention)), &operands, None, Vec::new()).swap_remove(0)
+    }
+
+    /// Attention of `[batch, queries, heads, width]` to keys and values `[batch, keys, groups, width]`, where heads are a multiple of groups.
+    /// The last query sees all keys when `causal`, the others as many fewer as they come before it.
+    #[must_use]
+    #[track_caller]
+    pub fn attend(&self, keys: &Tensor, values: &Tensor, causal: bool) -> Tensor {
+        let (heads, groups, width) = (self.dim(-2), keys.dim(-2), self.dim(-1));
+        let behind = keys.dim(1) as i64 - self.dim(1) as i64;
+        let offset = causal && behind != 0;
+        let grouped = heads != groups;
+        let subscripts = if grouped { "bqhgd,bkhd,bkhe->bqhge" } else { "bqhd,bkhd,bkhe->bqhe" };
+        let Some(attention) = Attention::from_subscripts(subscripts) else { return self.clone() };
+        let attention = Attention { causal, offset, scale: Scale(1.0 / (width.max(1) as f64).sqrt()), ..attention };
+        let queries = if grouped { self.split_dim(-2, &[groups, heads / groups.max(1)]) } else { self.clone() };
+        let first = self.tracer().scalar(DType::I32, behind as f64);
+        let result = if offset {
+            let kind = OpKind::Attention(Box::new(attention));
+            self.tracer().emit(kind, &[&queries, keys, values, &first], None, Vec::new()).swap_remove(0)
+        } else {
+            queries.attention(keys, values, None, attention)
+        };
+        if grouped { result.merge_dims(2, 3) } else { result }
     }
 
     /// A convolution of `[batch, spatial…, features]` with a kernel `[spatial…, input features, output features]`.

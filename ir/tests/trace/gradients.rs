@@ -1,6 +1,7 @@
 //! Every operation's derivative, on several shapes.
 
 use crate::differences::{Input, check, check_within, input};
+use ir::attention::Attention;
 use ir::op::{ConvDims, DotDims, GatherDims, Reducer, ScatterDims, UnaryOp, Window};
 use ir::trace::{Convolve, Initial, Tensor, Tracer, grad, pullback};
 use ir::{DType, Literal, TensorType};
@@ -306,10 +307,25 @@ fn derived_functions() {
     check_within("layer_norm", &[any(&[2, 5]), any(&[5]), any(&[5])], 1e-6, |_, x| x[0].layer_norm(&x[1], &x[2], 1e-5));
     check_within("rms_norm", &[any(&[2, 5]), any(&[5])], 1e-6, |_, x| x[0].rms_norm(&x[1], 1e-5));
     check("rotary", &[any(&[1, 3, 2, 4])], |_, x| x[0].rotary(10_000.0).square());
-    for groups in [4, 2] {
-        check("attention", &[any(&[1, 3, 4, 2]), any(&[1, 3, groups, 2]), any(&[1, 3, groups, 2])], |_, x| x[0].attend(&x[1], &x[2], true));
-    }
     check("dropout", &[any(&[4, 6])], |_, x| x[0].dropout(0.25, 3).square());
+}
+
+#[test]
+fn attention() {
+    for (groups, keys, causal) in [(4, 3, true), (2, 3, true), (2, 4, true), (4, 2, false)] {
+        let inputs = || [any(&[1, 3, 4, 2]), any(&[1, keys, groups, 2]), any(&[1, keys, groups, 2])];
+        check("as one op", &inputs(), |_, x| x[0].attend(&x[1], &x[2], causal));
+        check("written out", &inputs(), |_, x| x[0].attend_written_out(&x[1], &x[2], causal));
+        check("the same", &inputs(), |_, x| x[0].attend(&x[1], &x[2], causal) - x[0].attend_written_out(&x[1], &x[2], causal) + &x[0]);
+    }
+    let subscripts = "bqhd,bkhd,bkhe,hqk->bhqe";
+    check("with a bias", &[any(&[1, 3, 2, 2]), any(&[1, 3, 2, 2]), any(&[1, 3, 2, 1]), any(&[2, 3, 3])], |_, x| {
+        x[0].attention(&x[1], &x[2], Some(&x[3]), Attention::from_subscripts(subscripts).expect("subscripts")).square()
+    });
+    check("with a mask", &[any(&[2, 2, 1, 2]), any(&[2, 3, 1, 2]), any(&[2, 3, 1, 1])], |t, x| {
+        let mask = integers(t, &[2, 3], &[1, 1, 0, 1, 1, 1]).convert(DType::I1);
+        x[0].attention(&x[1], &x[2], Some(&mask), Attention::from_subscripts("bqhd,bkhd,bkhe,bk->bqhe").expect("subscripts"))
+    });
 }
 
 #[test]
@@ -327,7 +343,7 @@ fn second_derivatives() {
         x[0].reduce_window(Reducer::Max, window).exp()
     });
     check("twice through attention", &[any(&[1, 2, 2, 2])], |_, x| {
-        let y = x[0].attend(&x[0], &x[0], true).square().sum_all();
+        let y = x[0].attend_written_out(&x[0], &x[0], true).square().sum_all();
         grad(&y, &[x[0].clone()]).swap_remove(0)
     });
 }

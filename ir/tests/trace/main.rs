@@ -2,4 +2,6 @@
 
 mod differences;
 mod errors;
+mod fixtures;
 mod gradients;
+mod steps;
