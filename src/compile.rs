@@ -276,7 +276,7 @@ fn recomputation(plan: &Plan) -> String {
 fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
     let seconds: f64 = timings.0.iter().map(|t| t.1.as_secs_f64()).sum();
     let stage = &plan.stages[0];
-    let arena = plan.programs.iter().map(|p| p.arena).max().unwrap_or_default();
+    let arena = plan.stages.iter().map(|s| s.memory.arena).max().unwrap_or_default();
     let collectives = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).filter(|i| matches!(i.kind, InstructionKind::Collective { .. })).count();
     if terminal.json() {
         terminal.object(&json!({
@@ -287,7 +287,7 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
             "recompute": plan.layers.iter().map(|l| l.recompute.name()).collect::<Vec<_>>(),
             "step_seconds": plan.schedule.step.0,
             "bubble": plan.schedule.bubble,
-            "arena_bytes": plan.programs.iter().map(|p| p.arena.0).collect::<Vec<_>>(),
+            "arena_bytes": plan.stages.iter().map(|s| s.memory.arena.0).collect::<Vec<_>>(),
             "objective": stage.solve.objective.0, "bound": stage.solve.bound.0, "gap": stage.solve.gap, "status": stage.solve.status,
             "kernels": plan.kernels.len(),
             "stopped": plan.stopped,
@@ -296,7 +296,8 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
         }));
         return;
     }
-    terminal.progress("Read", &format!("{}  {} ops in {} layers", plan.request.model, plan.graph.ops.len(), plan.layers.len()));
+    let for_all = if plan.depth.is_empty() { String::new() } else { format!(" that stand for {}", plan.depth.len()) };
+    terminal.progress("Read", &format!("{}  {} ops in {} layers{for_all}", plan.request.model, plan.graph.ops.len(), plan.layers.len()));
     terminal.progress(
         "Solved",
         &format!("{} groups · {} · gap {:.1} % · {} settings", stage.solve.nodes, stage.solve.status, stage.solve.gap * 100.0, plan.alternatives.len()),

@@ -252,7 +252,9 @@ fn a_change_gives_what_compiling_anew_gives() {
     }
     // Pins of one value replace each other, and can be taken back.
     let with_pin = at("pin.plan");
-    compiled(&["--stages", "1", "--mesh", "4", "--pin", pinned], &with_pin);
+    compiled(&["--stages", "1", "--mesh", "4", "--pin", "%14=[{},{\"x\"}]", "--pin", pinned], &with_pin);
+    let (_, text) = outcome(&["explain", &with_pin, "%14"]);
+    assert!(text.contains("what decided: pin: %14=[{},{\"x\"}]"), "{text}");
     let back = shardwright(&["--json", "explain", &with_pin, "--what-if", "unpin:%arg1"]);
     let back: serde_json::Value = serde_json::from_slice(&back.stdout).expect("JSON");
     assert!(back["difference"]["changes"].as_array().expect("a list").iter().any(|c| c["what"] == "--pin" && c["after"] == "not given"), "{back}");
@@ -303,4 +305,39 @@ fn equal_plans_are_said_to_be_equal() {
     }
     assert_eq!(outcome(&["diff", &a, "/no/such.plan"]).0, 2);
     assert_eq!(outcome(&["diff", &support::bundled("mlp").path.display().to_string(), &a]).0, 2);
+}
+
+#[test]
+fn reasons_agree_with_the_figures() {
+    let module = module("gpt_tiny");
+    let compile =
+        |flags: &str| pipeline::compile(&module, &options(flags, Stop::default()), &mut Timings::default()).unwrap_or_else(|e| panic!("{flags}: {e}"));
+    let free = compile("--cluster local:4 --stages 1 --mesh 2x2");
+    let tight = format!("--cluster local:4 --stages 1 --mesh 2x2 --microbatches 1 --recompute none --memory-limit {}", free.stages[0].memory.arena.0 * 4 / 5);
+    let (tight, zero) = (compile(&tight), compile("--cluster local:4 --stages 1 --mesh 4 --strategy zero3"));
+    let total = |c: &ir::plan::Candidate| c.compute.0 + c.communication.0 + c.reshard.0;
+    let mut kinds = std::collections::BTreeMap::<(usize, String), u32>::new();
+    for (p, plan) in [&free, &tight, &zero].into_iter().enumerate() {
+        for (stage, d) in plan.stages.iter().flat_map(|s| s.decisions.iter().map(move |d| (s, d))) {
+            let kind = d.reason.split(':').next().unwrap_or_default();
+            *kinds.entry((p, kind.to_string())).or_default() += 1;
+            let chosen = &d.candidates[d.chosen as usize];
+            let named = d.reason.split('`').nth(1).and_then(|name| d.candidates.iter().find(|c| c.name == name));
+            let cheapest = d.candidates.iter().map(total).fold(f64::INFINITY, f64::min);
+            match kind {
+                "cost" => {
+                    assert!(total(chosen) <= cheapest + 1e-9, "{d:?}");
+                    assert!(named.is_none_or(|c| c.compute.0 < chosen.compute.0 && total(c) >= total(chosen) - 1e-9), "{d:?}");
+                }
+                "memory" => assert!(stage.solve.moments > 0 && named.is_some_and(|c| total(c) < total(chosen)), "{d:?}"),
+                "gap" => assert!(stage.solve.status != "optimal" && cheapest < total(chosen), "{d:?}"),
+                "strategy" | "only choice" => {}
+                other => panic!("{other} is no reason: {d:?}"),
+            }
+        }
+    }
+    let count = |p: usize, kind: &str| kinds.get(&(p, kind.to_string())).copied().unwrap_or(0);
+    assert!(count(0, "cost") > 0 && count(0, "memory") == 0 && count(1, "memory") > 0 && count(2, "strategy") > 0, "{kinds:?}");
+    let blamed = free.stages[0].decisions.iter().filter(|d| d.reason.contains("by itself, but")).count();
+    assert!(blamed > 0, "no decision names the neighbour that decided it: {kinds:?}");
 }

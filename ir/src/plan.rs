@@ -244,7 +244,7 @@ pub struct Decision {
     pub candidates: Vec<Candidate>,
     /// Which was.
     pub chosen: u32,
-    /// What decided: `cost`, `memory`, `pin`, `only choice`, `strategy`, `tied to …`.
+    /// What decided, `cost`, `memory`, `pin`, `only choice`, `strategy` or `gap`, and after a colon by what figures.
     pub reason: String,
 }
 

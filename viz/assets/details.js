@@ -213,7 +213,7 @@ function solverView() {
 /** How many decisions each reason made. */
 function reasonsView() {
   const reasons = new Map();
-  P.groups.forEach((g, i) => { const key = g.reason.replace(/^tied to .*/, "tied to an identical layer"); const r = reasons.get(key) || { reason: key, n: 0, first: i }; r.n++; reasons.set(key, r); });
+  P.groups.forEach((g, i) => { const key = g.reason.replace(/^tied to .*/, "tied to an identical layer").replace(/[:;].*$/, ""); const r = reasons.get(key) || { reason: key, n: 0, first: i }; r.n++; reasons.set(key, r); });
   if (!reasons.size) return null;
   return [h("h4", {}, "What decided"), table({ name: "reasons", rows: [...reasons.values()].sort((a, b) => b.n - a.n), pick: r => "group:" + r.first, columns: [{ name: "reason", of: r => r.reason }, { name: "decisions", of: r => r.n, text: r => count(r.n), number: true }] })];
 }

@@ -1,5 +1,6 @@
 //! The sharding of one mesh: groups, their strategies, reshard costs, and the integer program over them.
 
+pub mod blame;
 pub mod grid;
 pub mod groups;
 pub mod pins;

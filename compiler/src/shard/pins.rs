@@ -127,7 +127,7 @@ impl Pins {
     /// # Errors
     /// `E0408` when a pin names an axis that the mesh has not.
     pub fn bind(&self, step: &StepGraph, mesh: &Mesh) -> Result<BoundPins> {
-        let mut bound = Vec::new();
+        let (mut bound, mut texts) = (Vec::new(), Vec::new());
         for pin in &self.pins {
             for axis in pin.dims.iter().flatten() {
                 if mesh.axis_named(&axis.name).is_none() {
@@ -140,8 +140,9 @@ impl Pins {
             let Some(v) = step.graph.value_named(&pin.name) else { continue };
             let shape = &step.graph.ty(v).shape;
             bound.push((v, allowed(pin, shape, mesh)));
+            texts.push(pin.text.clone());
         }
-        Ok(BoundPins { pins: bound })
+        Ok(BoundPins { pins: bound, texts })
     }
 }
 
@@ -191,6 +192,7 @@ impl Allowed {
 #[derive(Clone, Debug, Default)]
 pub struct BoundPins {
     pins: Vec<(ValueId, Allowed)>,
+    texts: Vec<String>,
 }
 
 impl BoundPins {
@@ -204,8 +206,8 @@ impl BoundPins {
             }
         })
     }
-    /// Whether a group's result is pinned.
-    pub fn pinned(&self, values: &[ValueId]) -> bool {
-        self.pins.iter().any(|(v, _)| values.contains(v))
+    /// The pin of one of a group's results.
+    pub fn pin_of(&self, values: &[ValueId]) -> Option<&str> {
+        self.pins.iter().zip(&self.texts).find(|((v, _), _)| values.contains(v)).map(|(_, text)| text.as_str())
     }
 }

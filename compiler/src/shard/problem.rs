@@ -4,6 +4,7 @@
 //! picoseconds, once per microbatch for what a microbatch repeats. A value read by several groups in different shardings is priced for each:
 //! partitioning shares equal reshards of one phase, so the objective is an upper estimate of what is executed.
 
+use super::blame::{Blame, blame};
 use super::reshard::{Resharder, is_valid};
 use super::strategy::{Context, Strategy, strategies};
 use crate::step::StepGraph;
@@ -47,6 +48,8 @@ pub struct Choices {
     pub groups: Vec<Strategy>,
     /// For every group what each of its candidates would cost beside the neighbours' choices: (compute, reshard).
     pub prices: Vec<Vec<(Seconds, Seconds)>>,
+    /// For every group whose candidate that is cheapest by itself was not taken, who made it dearer; its candidate is one of `options`.
+    pub blame: Vec<Option<Blame>>,
     /// Candidate numbers of the groups.
     pub chosen: Vec<u32>,
     /// All strategies of every group.
@@ -521,7 +524,9 @@ pub fn choices(space: &Space<'_>, instance: &Instance, choice: &[u32], report: S
             all
         })
         .collect();
+    let of_nodes = blame(problem, edges, slot, choice);
     Choices {
+        blame: (0..groups).map(|g| of_nodes[slot[inputs + g] as usize].map(|b| Blame { candidate: kept[inputs + g][b.candidate], ..b })).collect(),
         inputs: (0..inputs).map(|i| space.inputs[i][pick(i)].clone()).collect(),
         groups: (0..groups).map(|g| space.groups[g][pick(inputs + g)].clone()).collect(),
         chosen: (0..groups).map(|g| pick(inputs + g) as u32).collect(),

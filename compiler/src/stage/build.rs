@@ -249,7 +249,7 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
             mesh: c.mesh.clone(),
             devices: (0..c.mesh.devices()).map(|d| program.first_rank + d).collect(),
             shardings: solved.shardings(&|i| in_stage(c.stages.of_input[i], s), &|g| in_stage(c.stages.of_group[g], s)),
-            decisions: solved.decisions(pins, &|g| in_stage(c.stages.of_group[g], s)),
+            decisions: solved.decisions(pins, limit, &|g| in_stage(c.stages.of_group[g], s)),
             solve: c.choices.report.clone(),
             times: stage.times,
             memory: memory_report(program, limit),

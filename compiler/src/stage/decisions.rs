@@ -41,7 +41,8 @@ impl Solved<'_> {
     }
 
     /// The groups that `group` names, with what could have been chosen.
-    pub fn decisions(&self, pins: &Pins, group: &dyn Fn(usize) -> bool) -> Vec<Decision> {
+    /// A device has `limit` bytes.
+    pub fn decisions(&self, pins: &Pins, limit: Bytes, group: &dyn Fn(usize) -> bool) -> Vec<Decision> {
         let bound = pins.bind(self.step, self.mesh).unwrap_or_default();
         let choices = self.choices;
         self.groups
@@ -55,25 +56,75 @@ impl Solved<'_> {
                 let total = |s: usize| choices.prices[g][s].0.0 + choices.prices[g][s].1.0;
                 let mut order: Vec<usize> = (0..choices.prices[g].len()).collect();
                 order.sort_by(|&a, &b| total(a).total_cmp(&total(b)).then(a.cmp(&b)));
-                let feasible = order.iter().filter(|&&s| total(s).is_finite()).count();
                 order.truncate(KEPT);
                 if !order.contains(&chosen) {
                     order.push(chosen);
                 }
-                let reason = if bound.pinned(&values) {
-                    "pin"
-                } else if feasible <= 1 {
-                    "only choice beside its neighbours, the pins and the strategy"
-                } else if order.first() == Some(&chosen) || total(order[0]) >= total(chosen) - 1e-12 {
-                    "cost"
-                } else {
-                    "memory, or a choice that is cheaper for the whole"
+                let reason = match bound.pin_of(&values) {
+                    Some(pin) => format!("pin: {pin}"),
+                    None => self.reason(g, limit),
                 };
                 let candidates = order.iter().filter(|&&s| total(s).is_finite() || s == chosen).map(|&s| self.candidate(g, s)).collect();
                 let position = order.iter().filter(|&&s| total(s).is_finite() || s == chosen).position(|&s| s == chosen).unwrap_or(0);
-                Decision { ops: of.ops.clone(), values, candidates, chosen: position as u32, reason: reason.into() }
+                Decision { ops: of.ops.clone(), values, candidates, chosen: position as u32, reason }
             })
             .collect()
+    }
+
+    /// What decided a group that no pin did, with the figures that it was decided by.
+    fn reason(&self, g: usize, limit: Bytes) -> String {
+        let choices = self.choices;
+        let (prices, group) = (&choices.prices[g], &self.groups.groups[g]);
+        let chosen = choices.chosen[g] as usize;
+        let total = |s: usize| prices[s].0.0 + prices[s].1.0;
+        let name = |s: usize| choices.options[g][s].describe(group, self.mesh);
+        // Candidates that were left, and those of them that the neighbours' choices can be resharded to.
+        let left = prices.iter().filter(|p| p.0.0.is_finite()).count();
+        let possible = (0..prices.len()).filter(|&s| total(s).is_finite()).count();
+        if prices.len() == 1 {
+            return "only choice: it can be sharded in no other way".into();
+        }
+        if left <= 1 {
+            return format!("strategy: it and the pins leave one of {} candidates", prices.len());
+        }
+        if possible <= 1 {
+            return format!("only choice: its neighbours' choices cannot be resharded for the other {}", left - 1);
+        }
+        let best = (0..prices.len()).min_by(|&a, &b| total(a).total_cmp(&total(b)).then(a.cmp(&b))).unwrap_or(chosen);
+        if total(best) >= total(chosen) - 1e-12 {
+            let Some(blame) = choices.blame.get(g).copied().flatten().filter(|b| b.candidate != chosen) else { return "cost".into() };
+            let other = name(blame.candidate);
+            let neighbour = self.node_name(blame.neighbour);
+            return if blame.reshards.0.is_finite() {
+                format!("cost: `{other}` takes {} less by itself, but resharding with {neighbour} would take {} more", blame.saves, blame.reshards)
+            } else {
+                format!("cost: `{other}` takes {} less by itself, but what {neighbour} chose cannot be resharded for it", blame.saves)
+            };
+        }
+        let faster = Seconds(total(chosen) - total(best));
+        let (own, other) = (self.candidate(g, chosen).memory, self.candidate(g, best).memory);
+        let report = &choices.report;
+        if report.moments > 0 {
+            let bytes = if other > own { format!("holds {} more", Bytes(other.0 - own.0)) } else { "lets its neighbours hold more".into() };
+            return format!("memory: `{}` is {faster} faster but {bytes}, and a device has {limit} in all", name(best));
+        }
+        if report.status == "optimal" {
+            return format!("strategy: `{}` would be {faster} faster", name(best));
+        }
+        format!("gap: `{}` would be {faster} faster; the solve ended within {:.2} % of its bound", name(best), 100.0 * report.gap)
+    }
+
+    /// What a node of the sharding problem is called: its argument, or its first result.
+    fn node_name(&self, node: usize) -> String {
+        let graph = &self.step.graph;
+        match node.checked_sub(graph.inputs.len()) {
+            None => graph.display_name(graph.inputs[node]),
+            Some(g) => {
+                let group = &self.groups.groups[g];
+                let value = group.writes.first().or(group.reads.first()).map(|a| graph.display_name(a.value)).unwrap_or_default();
+                if group.output.is_some() { format!("the result {value}") } else { value }
+            }
+        }
     }
 
     fn candidate(&self, g: usize, s: usize) -> Candidate {

@@ -202,7 +202,7 @@ fn assemble(
             let mut bench = Bench::new(p, &cx);
             let choices = bench.choices(entry, &anything, search::phases(&best.setting))?;
             let solved = Solved { step: &p.step, stored: &p.stored, groups: &p.groups, mesh: &mesh, choices: &choices };
-            (solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])), solved.decisions(model.pins, &|g| here(p.layer_of[g])))
+            (solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])), solved.decisions(model.pins, model.limit, &|g| here(p.layer_of[g])))
         } else {
             (vec![], vec![])
         };

@@ -74,6 +74,8 @@ pub struct SettingExplanation {
     pub mesh: Vec<u32>,
     /// Microbatches.
     pub microbatches: u32,
+    /// What the backward computes again.
+    pub recompute: &'static str,
     /// Predicted step.
     pub step: Option<f64>,
     /// Bytes of a device.
@@ -101,6 +103,7 @@ pub(super) fn stage(plan: &Plan, number: u32, stage: &StagePlan) -> StageExplana
         stages: a.stages,
         mesh: a.mesh.clone(),
         microbatches: a.microbatches,
+        recompute: a.recompute.name(),
         step: a.step.map(|s| round(s.0)),
         memory: a.memory.map(|m| m.0),
         verdict: a.verdict.clone(),
@@ -208,19 +211,20 @@ pub(super) fn render(e: &StageExplanation) -> String {
     if !e.settings.is_empty() {
         let _ = writeln!(
             out,
-            "\nsettings of stages, mesh and microbatches\n    {:>6}  {:>8}  {:>7}  {:>10}  {:>11}  verdict",
-            "stages", "mesh", "microb.", "step", "memory"
+            "\nsettings of stages, mesh and microbatches\n    {:>6}  {:>8}  {:>7}  {:>9}  {:>10}  {:>11}  verdict",
+            "stages", "mesh", "microb.", "recompute", "step", "memory"
         );
         for s in &e.settings {
             let mesh: Vec<String> = s.mesh.iter().map(u32::to_string).collect();
             let number = |n: u32| if n == 0 { "–".into() } else { n.to_string() };
             let _ = writeln!(
                 out,
-                "  {} {:>6}  {:>8}  {:>7}  {:>10}  {:>11}  {}",
+                "  {} {:>6}  {:>8}  {:>7}  {:>9}  {:>10}  {:>11}  {}",
                 if s.verdict == "taken" { "▸" } else { " " },
                 number(s.stages),
                 mesh.join("x"),
                 number(s.microbatches),
+                s.recompute,
                 s.step.map_or_else(|| "–".into(), duration),
                 s.memory.map_or_else(|| "–".into(), |m| Bytes(m).to_string()),
                 s.verdict
