@@ -1,11 +1,12 @@
 //! How many floating-point operations the products of a traced step take.
 //!
 //! A product's are two for each pair of elements that meet. A convolution's gradients take what the convolution takes: multiplications with the zeros of a
-//! dilation do not count, neither does recomputation. Products that only move tokens (scopes [`MOVING`]) do not count either.
+//! dilation do not count, neither does recomputation; attention's scores count whole, also where they are masked. Products that only move tokens (scopes [`MOVING`]) do not count either.
 
 use crate::context::Run;
 use ir::graph::{Graph, Op};
 use ir::op::{ConvDims, DotDims, OpKind};
+use ir::{Attention, AttentionDim, TensorType};
 use std::collections::BTreeMap;
 
 /// Scopes whose products choose rows with one-hot tensors.
@@ -20,6 +21,9 @@ pub(crate) fn count(graph: &Graph, runs: &[Run]) -> f64 {
         let forward = name.split("/grad").next().unwrap_or(name);
         let one = match &op.kind {
             OpKind::Dot(dims) => dot(graph, op, dims),
+            // The scores, and what they mix; backward a product for each of the two operands of both.
+            OpKind::Attention(a) => attention(graph, op, a),
+            OpKind::AttentionGrad { attention: a, .. } => 2 * attention(graph, op, a),
             OpKind::Convolution(_) if forward != name => convolutions.get(forward).copied().unwrap_or(0),
             OpKind::Convolution(dims) => {
                 let n = convolution(graph, op, dims);
@@ -46,6 +50,13 @@ fn dot(graph: &Graph, op: &Op, dims: &DotDims) -> u64 {
     let left = &graph.ty(op.operands[0]).shape;
     let summed: u64 = dims.lhs_contract.iter().map(|&d| left[d]).product();
     2 * summed * graph.ty(op.results[0]).elements()
+}
+
+fn attention(graph: &Graph, op: &Op, a: &Attention) -> u64 {
+    let operands: Vec<&TensorType> = op.operands.iter().take(3).map(|&v| graph.ty(v)).collect();
+    let extent = |d: AttentionDim| a.extent(&operands, d).unwrap_or(1);
+    let scores: u64 = a.batch().into_iter().chain([AttentionDim::Query, AttentionDim::Key]).map(extent).product();
+    2 * scores * (extent(AttentionDim::Depth) + extent(AttentionDim::Value))
 }
 
 fn convolution(graph: &Graph, op: &Op, dims: &ConvDims) -> u64 {
