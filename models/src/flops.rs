@@ -4,7 +4,7 @@
 //! dilation do not count, neither does recomputation; attention's scores count whole, also where they are masked. Products that only move tokens (scopes [`MOVING`]) do not count either.
 
 use crate::context::Run;
-use ir::graph::{Graph, Op};
+use ir::graph::{Graph, Loc, Op};
 use ir::op::{ConvDims, DotDims, OpKind};
 use ir::{Attention, AttentionDim, TensorType};
 use std::collections::BTreeMap;
@@ -14,28 +14,24 @@ const MOVING: [&str; 4] = ["dispatch", "combine", "places", "bias"];
 
 /// The operations of a step in which every run has its full depth.
 pub(crate) fn count(graph: &Graph, runs: &[Run]) -> f64 {
-    let mut convolutions: BTreeMap<&str, u64> = BTreeMap::new();
+    // An op of the backward pass has the place of the forward op it is the derivative of.
+    let mut convolutions: BTreeMap<Loc, u64> = BTreeMap::new();
     let mut total = 0.0;
     for op in graph.ops.values() {
-        let name = op.results.first().map_or("", |&v| &*graph.values[v].name);
-        let forward = name.split("/grad").next().unwrap_or(name);
         let one = match &op.kind {
             OpKind::Dot(dims) => dot(graph, op, dims),
             // The scores, and what they mix; backward a product for each of the two operands of both.
             OpKind::Attention(a) => attention(graph, op, a),
             OpKind::AttentionGrad { attention: a, .. } => 2 * attention(graph, op, a),
-            OpKind::Convolution(_) if forward != name => convolutions.get(forward).copied().unwrap_or(0),
-            OpKind::Convolution(dims) => {
-                let n = convolution(graph, op, dims);
-                convolutions.insert(forward, n);
-                n
-            }
+            OpKind::Convolution(dims) => *convolutions.entry(op.loc).or_insert_with(|| convolution(graph, op, dims)),
             _ => continue,
         };
-        if forward.split('/').any(|part| MOVING.contains(&part)) {
-            continue;
+        // A place is `file.rs:12 scope/of/the/op`.
+        let place = graph.locs[op.loc].name.as_deref().unwrap_or_default();
+        let scope = place.split_once(' ').map_or("", |(_, scope)| scope);
+        if !scope.split('/').any(|part| MOVING.contains(&part)) {
+            total += one as f64 * repetitions(scope, runs);
         }
-        total += one as f64 * repetitions(forward, runs);
     }
     total
 }
