@@ -159,12 +159,9 @@ impl Parser<'_> {
         let length = self.rest().find(|c: char| !matches!(c, '0'..='9' | '+' | '-' | '.' | 'e' | 'E')).unwrap_or(self.rest().len());
         let text = &self.rest()[..length];
         let digits = text.strip_prefix('-').unwrap_or(text);
-        let well_formed = digits.starts_with(|c: char| c.is_ascii_digit())
-            && !(digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit())
-            && !digits.ends_with('.')
-            && !digits.contains(".e")
-            && !digits.contains(".E")
-            && text.parse::<f64>().is_ok();
+        let leading_zero = digits.len() > 1 && digits.starts_with('0') && digits.as_bytes()[1].is_ascii_digit();
+        let dangling_point = digits.ends_with('.') || digits.contains(".e") || digits.contains(".E");
+        let well_formed = digits.starts_with(|c: char| c.is_ascii_digit()) && !leading_zero && !dangling_point;
         if !well_formed {
             return Err(self.error_at(&(start..start + length.max(1)), "a number is expected here"));
         }
