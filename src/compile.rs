@@ -287,6 +287,7 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
             "recompute": plan.layers.iter().map(|l| l.recompute.name()).collect::<Vec<_>>(),
             "step_seconds": plan.schedule.step.0,
             "bubble": plan.schedule.bubble,
+            "grid_seconds": plan.by_hand.map(|s| s.0),
             "arena_bytes": plan.stages.iter().map(|s| s.memory.arena.0).collect::<Vec<_>>(),
             "objective": stage.solve.objective.0, "bound": stage.solve.bound.0, "gap": stage.solve.gap, "status": stage.solve.status,
             "kernels": plan.kernels.len(),

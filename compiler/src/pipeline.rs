@@ -90,6 +90,7 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
         stages: built.stages,
         schedule: built.schedule,
         alternatives: searched.alternatives,
+        by_hand: None,
         stopped: options.stop.reason(),
         programs: built.programs,
         kernels: built.kernels.kernels,

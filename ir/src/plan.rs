@@ -48,6 +48,8 @@ pub struct Plan {
     pub alternatives: Vec<Alternative>,
     /// Why the search ended before it was done; none when it was. Only such a plan depends on the clock.
     pub stopped: Option<String>,
+    /// Predicted step of the best setting that is tuned by hand today, where planning looked at those.
+    pub by_hand: Option<Seconds>,
     /// One program per stage; none where only a plan was asked for.
     pub programs: Vec<Program>,
     /// The distinct kernels.

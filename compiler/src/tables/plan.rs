@@ -67,24 +67,42 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
             .with_help("trace every layer: `--depth` with the model's number of layers")
             .into());
     }
-    let mut list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
-    let mut searched = timings.pass("search", || search::search(&model, &list, effort));
-    // Left open, as little as fits is recomputed.
-    for mode in Recompute::ALL.into_iter().skip(1) {
-        if searched.best.is_some() || request.recompute.is_some() || stop.reason().is_some() {
-            break;
-        }
-        list.iter_mut().for_each(|s| s.recompute = mode);
-        searched = timings.pass("search", || search::search(&model, &list, effort));
-    }
+    let list = settings::settings(&options.cluster, request, preset, &analysis, &canonical, &one, &mut notes)?;
+    let searched = timings.pass("search", || search::search(&model, &list, effort));
     let Some(best) = searched.best.clone() else {
         let tried = searched.verdicts.iter().filter(|v| !matches!(v.1, Verdict::Passed)).count();
         return Err(if stop.reason().is_some() { stop.nothing_found(tried, list.len()) } else { nothing_fits(&searched, limit) }.into());
     };
     let alternatives = alternatives(&searched, &best, stop.reason().is_some());
     notes.extend(stop.warning());
+    notes.extend(searched.grid.as_ref().map(|grid| by_hand(grid, &best)));
     options.stop.begin("plan", 0);
     timings.pass("plan", || assemble(shallow, options, &canonical, &model, &searched, best, alternatives, notes))
+}
+
+/// What the best of the hand-made settings would be.
+fn by_hand(grid: &Found, best: &Found) -> Diagnostic {
+    let s = &grid.setting;
+    let (data, tensor) = match (s.mesh.as_slice(), grid.zero) {
+        (&[n], Some(_)) => (n, 1),
+        (&[n], None) => (1, n),
+        (mesh, _) => (mesh[..mesh.len() - 1].iter().product(), mesh[mesh.len() - 1]),
+    };
+    let zero = grid.zero.map_or_else(String::new, |z| format!(", ZeRO {z}"));
+    let slower = 100.0 * (grid.composed.step.0 / best.composed.step.0 - 1.0);
+    Diagnostic::note(
+        "N0411",
+        format!(
+            "the best of the grid tensor × pipeline × data × microbatches × recomputation × ZeRO takes {} a step, {slower:.1} % more than this plan",
+            grid.composed.step
+        ),
+    )
+    .with_note(format!(
+        "it is tensor {tensor}, pipeline {}, data {data}, {} microbatches, recomputation {}{zero}",
+        s.stages,
+        s.microbatches,
+        s.recompute.name()
+    ))
 }
 
 /// Why there is no plan.
@@ -160,7 +178,7 @@ fn assemble(
     alternatives: Vec<Alternative>,
     notes: Vec<Diagnostic>,
 ) -> Result<Plan> {
-    let p = &searched.prepared[&best.setting.microbatches];
+    let p = &searched.prepared[&search::kind(&best.setting)];
     let depth = p.depth();
     let what = Composition {
         depth: &depth,
@@ -256,6 +274,7 @@ fn assemble(
         schedule: Schedule { kind: best.setting.schedule, microbatches: best.setting.microbatches, step: best.composed.step, bubble: best.composed.bubble },
         alternatives,
         stopped: options.stop.reason(),
+        by_hand: searched.grid.as_ref().map(|g| g.composed.step),
         programs: vec![],
         kernels: Default::default(),
         code: vec![],

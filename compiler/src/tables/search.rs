@@ -19,6 +19,7 @@ use crate::stage::Setting;
 use crate::stop::Stop;
 use cost_model::{CostModel, MatMulShape};
 use ir::op::OpKind;
+use ir::plan::Recompute;
 use ir::program::Phase;
 use ir::{Bytes, Mesh};
 use std::collections::BTreeMap;
@@ -99,12 +100,20 @@ impl Default for Effort {
     }
 }
 
+/// Which step a setting has: its microbatches, and what is recomputed.
+pub type Kind = (u32, Recompute);
+
+/// The step of a setting.
+pub fn kind(s: &Setting) -> Kind {
+    (s.microbatches, s.recompute)
+}
+
 /// A finished search.
 pub struct Searched {
     /// What became of every setting, in the order given.
     pub verdicts: Vec<(Setting, Verdict)>,
-    /// The prepared steps, by microbatches; all settings of a search recompute alike.
-    pub prepared: BTreeMap<u32, Prepared>,
+    /// The prepared steps, by microbatches and what is recomputed.
+    pub prepared: BTreeMap<Kind, Prepared>,
     /// The best of the grid alone.
     pub grid: Option<Found>,
     /// The best of all.
@@ -113,17 +122,17 @@ pub struct Searched {
 
 /// Searches settings.
 pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searched {
-    let mut prepared: BTreeMap<u32, Prepared> = BTreeMap::new();
+    let mut prepared: BTreeMap<Kind, Prepared> = BTreeMap::new();
     for s in settings {
         if !prepared.is_empty() && model.stop.now() {
             break;
         }
-        prepared.entry(s.microbatches).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, s.recompute, model.full, false));
+        prepared.entry(kind(s)).or_insert_with(|| Prepared::new(model.canonical, model.analysis, s.microbatches, s.recompute, model.full, false));
     }
-    let settings: Vec<Setting> = settings.iter().filter(|s| prepared.contains_key(&s.microbatches)).cloned().collect();
-    let grids: BTreeMap<u32, Grid> = prepared.iter().map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();
-    let peak: BTreeMap<u32, f64> = prepared.iter().map(|(&m, p)| (m, products(p, model.prices))).collect();
-    let at_least = |s: &Setting| peak[&s.microbatches] / f64::from(s.stages * s.mesh.iter().product::<u32>()) * f64::from(s.microbatches + s.stages - 1);
+    let settings: Vec<Setting> = settings.iter().filter(|s| prepared.contains_key(&kind(s))).cloned().collect();
+    let grids: BTreeMap<Kind, Grid> = prepared.iter().map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();
+    let peak: BTreeMap<Kind, f64> = prepared.iter().map(|(&m, p)| (m, products(p, model.prices))).collect();
+    let at_least = |s: &Setting| peak[&kind(s)] / f64::from(s.stages * s.mesh.iter().product::<u32>()) * f64::from(s.microbatches + s.stages - 1);
     let mut order: Vec<usize> = (0..settings.len()).collect();
     order.sort_by(|&a, &b| at_least(&settings[a]).total_cmp(&at_least(&settings[b])).then(a.cmp(&b)));
     let mut verdicts: Vec<(Setting, Verdict)> = settings.iter().map(|s| (s.clone(), Verdict::Passed)).collect();
@@ -179,26 +188,26 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
 const UNLIKE: usize = 3;
 
 /// The best pipelines over unlike submeshes, from the tables that were made: for each of the best numbers of microbatches.
-fn on_unlike_submeshes(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared: &BTreeMap<u32, Prepared>) -> Vec<Found> {
+fn on_unlike_submeshes(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared: &BTreeMap<Kind, Prepared>) -> Vec<Found> {
     let cluster = model.prices.cluster();
-    let mut by_microbatches: BTreeMap<u32, (f64, BTreeMap<Vec<u32>, &Found>)> = BTreeMap::new();
+    let mut by_microbatches: BTreeMap<Kind, (f64, BTreeMap<Vec<u32>, &Found>)> = BTreeMap::new();
     for (setting, verdict) in verdicts {
         let Verdict::Found(f) = verdict else { continue };
-        let row = by_microbatches.entry(setting.microbatches).or_insert((f64::INFINITY, BTreeMap::new()));
+        let row = by_microbatches.entry(kind(setting)).or_insert((f64::INFINITY, BTreeMap::new()));
         row.0 = row.0.min(f.composed.step.0);
         let known = row.1.entry(setting.mesh.clone()).or_insert(f);
         if f.entry.report.objective < known.entry.report.objective && f.setting.stages == known.setting.stages || f.zero.is_none() && known.zero.is_some() {
             *known = f;
         }
     }
-    let mut rows: Vec<(u32, f64, Vec<&Found>)> = by_microbatches.into_iter().map(|(m, (step, by_mesh))| (m, step, by_mesh.into_values().collect())).collect();
+    let mut rows: Vec<(Kind, f64, Vec<&Found>)> = by_microbatches.into_iter().map(|(m, (step, by_mesh))| (m, step, by_mesh.into_values().collect())).collect();
     rows.sort_by(|a, b| a.1.total_cmp(&b.1).then(a.0.cmp(&b.0)));
     let ground = Ground { nodes: vec![0; cluster.nodes as usize], devices_per_node: cluster.devices_per_node };
     rows.into_iter()
         .take(UNLIKE)
         .filter_map(|(m, _, founds)| {
             let submeshes: Vec<Submesh<'_>> = founds.iter().map(|f| Submesh { entry: &f.entry, kind: 0, limit: model.limit }).collect();
-            let u = unlike(&submeshes, &ground, &prepared[&m].depth(), m, founds.first()?.setting.schedule)?;
+            let u = unlike(&submeshes, &ground, &prepared[&m].depth(), m.0, founds.first()?.setting.schedule)?;
             let entries: Vec<Entry> = founds.iter().map(|f| f.entry.clone()).collect();
             let setting = Setting { stages: u.submesh.len() as u32, mesh: founds[u.submesh[0]].setting.mesh.clone(), ..founds[0].setting.clone() };
             Some(Found { setting, entry: entries[u.submesh[0]].clone(), composed: u.composed, zero: None, unlike: Some((entries, u.submesh)) })
@@ -270,15 +279,16 @@ fn roles(mesh: &[u32], zero: u8, single: Role) -> Vec<Role> {
 }
 
 /// The best of the hand-made restrictions on one setting.
-fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<u32, Prepared>, grids: &BTreeMap<u32, Grid>) -> Verdict {
-    let (p, grid) = (&prepared[&setting.microbatches], &grids[&setting.microbatches]);
+fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<Kind, Prepared>, grids: &BTreeMap<Kind, Grid>) -> Verdict {
+    let (p, grid) = (&prepared[&kind(setting)], &grids[&kind(setting)]);
     with_bench(model, setting, p, |bench| {
         let Ok(pins) = model.pins.bind(&p.step, &Mesh::new(&setting.mesh)) else { return Verdict::Impossible };
         let mut best = Verdict::Impossible;
         let single = setting.mesh.len() < 2;
         let tensor = single.then_some(None);
         let kinds: Vec<Option<u8>> = match model.preset {
-            Preset::Auto => (0..4u8).map(Some).chain(tensor).collect(),
+            // What does not fit where everything is cut does not fit where less is.
+            Preset::Auto => (0..4u8).rev().map(Some).chain(tensor).collect(),
             Preset::Tensor => vec![None],
             Preset::Data | Preset::Pipeline => vec![Some(0)],
             Preset::Zero1 => vec![Some(1)],
@@ -292,15 +302,19 @@ fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<u32, Prepar
             let roles = roles(&setting.mesh, zero.unwrap_or(0), zero.map_or(Role::Tensor, Role::Data));
             let allow = |space: &Space<'_>, node, candidate: usize| grid.allows(&roles, space, node, candidate) && pins.allows(space, node, candidate);
             let verdict = fit(model, setting, p, bench, &allow, None, WORK, false, zero);
+            let hopeless = zero == Some(3) && matches!(verdict, Verdict::Memory(_));
             best = better(best, verdict);
+            if hopeless && !single {
+                break;
+            }
         }
         best
     })
 }
 
 /// A free solve from what is known.
-fn freely(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<u32, Prepared>, known: &Verdict, work: u64) -> Verdict {
-    let p = &prepared[&setting.microbatches];
+fn freely(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<Kind, Prepared>, known: &Verdict, work: u64) -> Verdict {
+    let p = &prepared[&kind(setting)];
     with_bench(model, setting, p, |bench| {
         let start = if let Verdict::Found(f) = known { Some(f.entry.picks.as_slice()) } else { None };
         let Ok(pins) = model.pins.bind(&p.step, &Mesh::new(&setting.mesh)) else { return Verdict::Impossible };

@@ -7,7 +7,7 @@ use crate::shard::presets::Preset;
 use crate::stage::{self, Setting};
 use cost_model::Cluster;
 use ir::diagnostic::{Diagnostic, Result};
-use ir::plan::Request;
+use ir::plan::{Recompute, Request};
 use ir::program::ScheduleKind;
 use std::collections::BTreeSet;
 
@@ -61,8 +61,7 @@ pub fn settings(
             .into());
     }
     let schedule = request.schedule.unwrap_or(ScheduleKind::OneFOneB);
-    // Left open, nothing is recomputed.
-    let recompute = request.recompute.unwrap_or_default();
+    let modes: Vec<Recompute> = request.recompute.map_or_else(|| Recompute::ALL.to_vec(), |m| vec![m]);
     Ok(shapes
         .into_iter()
         .flat_map(|(stages, mesh)| {
@@ -70,7 +69,11 @@ pub fn settings(
                 Some(m) => vec![m],
                 None => microbatches(analysis, &mesh, stages),
             };
-            counts.into_iter().map(move |microbatches| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute })
+            let (mesh, modes) = (mesh.clone(), modes.clone());
+            counts.into_iter().flat_map(move |microbatches| {
+                let mesh = mesh.clone();
+                modes.clone().into_iter().map(move |recompute| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute })
+            })
         })
         .collect())
 }

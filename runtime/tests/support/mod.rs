@@ -135,6 +135,7 @@ pub fn plan(programs: Vec<Program>, inputs: &[TensorType], outputs: &[TensorType
         stages,
         schedule: Schedule { kind: schedule, microbatches, step: Seconds(0.0), bubble: 0.0 },
         alternatives: Vec::new(),
+        by_hand: None,
         stopped: None,
         programs,
         kernels: PrimaryMap::new(),

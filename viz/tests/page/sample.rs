@@ -330,6 +330,7 @@ fn finish(s: Sample, interface: Interface, layers: u32) -> Plan {
         stages,
         schedule: Schedule { kind: ScheduleKind::OneFOneB, microbatches, step: Seconds(step), bubble: 1.0 / (f64::from(microbatches) + 1.0) },
         alternatives: alternatives(step, layers),
+        by_hand: None,
         stopped: None,
         programs,
         kernels,
