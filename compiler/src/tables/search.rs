@@ -6,6 +6,7 @@
 
 use super::compose::{Composed, Composition, StageMemory, Unfit, compose};
 use super::entry::{Bench, Entry, LayerCost, Prepared, StageLimit, WORK};
+use super::settings::INNER_MOST;
 use super::unlike::{Ground, Submesh, unlike};
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
@@ -92,11 +93,13 @@ pub struct Effort {
     pub threads: usize,
     /// Settings between two looks at what was found.
     pub round: usize,
+    /// Whether every setting is solved under every hand-made restriction; else the less likely ones only for the best settings.
+    pub exhaustive: bool,
 }
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { free: 12, work: WORK, threads: 2, round: 16 }
+        Effort { free: 12, work: WORK, threads: 2, round: 16, exhaustive: false }
     }
 }
 
@@ -140,7 +143,9 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
     model.stop.begin("settings", settings.len());
     for round in order.chunks(effort.round) {
         let round: Vec<usize> = round.iter().copied().filter(|&i| at_least(&settings[i]) < best).collect();
-        for (i, verdict) in parallel(&round, effort.threads, &|i| within(model, Verdict::Passed, || by_grid(model, &settings[i], &prepared, &grids))) {
+        for (i, verdict) in parallel(&round, effort.threads, &|i| {
+            within(model, Verdict::Passed, || by_grid(model, &settings[i], &prepared, &grids, if effort.exhaustive { Grids::All } else { Grids::Likely }))
+        }) {
             if let Verdict::Found(f) = &verdict {
                 best = best.min(f.composed.step.0);
             }
@@ -155,6 +160,14 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
     };
     let found =
         |verdicts: &[(Setting, Verdict)], i: Option<&usize>| i.and_then(|&i| if let Verdict::Found(f) = &verdicts[i].1 { Some((**f).clone()) } else { None });
+    if !effort.exhaustive && model.preset == Preset::Auto {
+        let near: Vec<usize> = ranked(&verdicts).into_iter().take(effort.free).collect();
+        for (i, verdict) in
+            parallel(&near, effort.threads, &|i| within(model, Verdict::Passed, || by_grid(model, &settings[i], &prepared, &grids, Grids::Others)))
+        {
+            verdicts[i].1 = better(verdicts[i].1.clone(), verdict);
+        }
+    }
     let list = ranked(&verdicts);
     let grid = found(&verdicts, list.first());
     // What did not fit by hand may fit freely: the nearest of those are tried too.
@@ -278,35 +291,45 @@ fn roles(mesh: &[u32], zero: u8, single: Role) -> Vec<Role> {
     }
 }
 
+/// Which hand-made restrictions are tried.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Grids {
+    /// ZeRO 1, which costs no time; where it does not fit, 2 and then 3.
+    Likely,
+    /// What `Likely` leaves out.
+    Others,
+    /// All.
+    All,
+}
+
 /// The best of the hand-made restrictions on one setting.
-fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<Kind, Prepared>, grids: &BTreeMap<Kind, Grid>) -> Verdict {
+fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<Kind, Prepared>, grids: &BTreeMap<Kind, Grid>, which: Grids) -> Verdict {
     let (p, grid) = (&prepared[&kind(setting)], &grids[&kind(setting)]);
     with_bench(model, setting, p, |bench| {
         let Ok(pins) = model.pins.bind(&p.step, &Mesh::new(&setting.mesh)) else { return Verdict::Impossible };
         let mut best = Verdict::Impossible;
-        let single = setting.mesh.len() < 2;
-        let tensor = single.then_some(None);
-        let kinds: Vec<Option<u8>> = match model.preset {
-            // What does not fit where everything is cut does not fit where less is.
-            Preset::Auto => (0..4u8).rev().map(Some).chain(tensor).collect(),
-            Preset::Tensor => vec![None],
-            Preset::Data | Preset::Pipeline => vec![Some(0)],
-            Preset::Zero1 => vec![Some(1)],
-            Preset::Zero2 => vec![Some(2)],
-            Preset::Zero3 => vec![Some(3)],
+        let tensor = (setting.mesh.len() < 2 && setting.mesh.iter().all(|&n| n <= INNER_MOST)).then_some(None);
+        let kinds: Vec<Option<u8>> = match (model.preset, which) {
+            (Preset::Auto, Grids::Likely) => [1, 2, 3].map(Some).into_iter().chain(tensor).collect(),
+            (Preset::Auto, Grids::Others) => [0, 2, 3].map(Some).to_vec(),
+            (Preset::Auto, Grids::All) => (0..4u8).map(Some).chain(tensor).collect(),
+            (Preset::Tensor, _) => vec![None],
+            (Preset::Data | Preset::Pipeline, _) => vec![Some(0)],
+            (Preset::Zero1, _) => vec![Some(1)],
+            (Preset::Zero2, _) => vec![Some(2)],
+            (Preset::Zero3, _) => vec![Some(3)],
         };
         for zero in kinds {
             if model.stop.now() {
                 break;
             }
+            if which == Grids::Likely && matches!(best, Verdict::Found(_)) && zero.is_some() {
+                continue;
+            }
             let roles = roles(&setting.mesh, zero.unwrap_or(0), zero.map_or(Role::Tensor, Role::Data));
             let allow = |space: &Space<'_>, node, candidate: usize| grid.allows(&roles, space, node, candidate) && pins.allows(space, node, candidate);
             let verdict = fit(model, setting, p, bench, &allow, None, WORK, false, zero);
-            let hopeless = zero == Some(3) && matches!(verdict, Verdict::Memory(_));
             best = better(best, verdict);
-            if hopeless && !single {
-                break;
-            }
         }
         best
     })
@@ -349,7 +372,7 @@ pub fn phases(setting: &Setting) -> [f64; 4] {
 }
 
 /// How often a table is solved again because it did not fit.
-const RETRIES: u32 = 3;
+const RETRIES: u32 = 4;
 
 /// Solves a table and composes it; under memory constraints where it does not fit as it is.
 #[allow(clippy::too_many_arguments, reason = "one private function with everything that a solve is made of")]
@@ -376,15 +399,26 @@ fn fit(
     };
     let mut reserved: f64 = 0.0;
     let mut smallest = Bytes(u64::MAX);
-    let mut limits: Vec<(Vec<f64>, u32, bool, f64)> = Vec::new();
+    let mut limits: Vec<Limit> = Vec::new();
+    let mut aside = 1.0;
     let mut best = None;
     for _ in 0..=RETRIES {
         let list: Vec<StageLimit<'_>> = limits
             .iter()
-            .map(|(layers, in_flight, gradients, limit)| StageLimit { layers, in_flight: *in_flight, gradients: *gradients, limit: limit - reserved })
+            .map(|(layers, in_flight, gradients, limit, transient)| StageLimit {
+                layers,
+                in_flight: *in_flight,
+                gradients: *gradients,
+                limit: limit - aside * transient - reserved,
+            })
             .collect();
         let entry = match bench.solve(allow, phases, &list, start, work) {
             Ok(entry) => entry,
+            // What was set aside for transients may be more than they need once choices are tight.
+            Err(d) if d.code == "E0502" && aside > 0.0 => {
+                aside = 0.0;
+                continue;
+            }
             Err(d) if d.code == "E0502" => return best.unwrap_or(Verdict::Memory(smallest)),
             Err(_) => return best.unwrap_or(Verdict::Impossible),
         };
@@ -421,15 +455,11 @@ const LOOSE: f64 = 0.01;
 /// By so much of a device's memory.
 const TIGHTER: f64 = 0.03;
 
+/// A stage's memory: its layers, what is in flight, whether gradients are there, the limit, and what transients took before.
+type Limit = (Vec<f64>, u32, bool, f64, f64);
+
 /// The memory constraints of the stages that can bind: the first holds most activations, the last the head.
-fn stage_limits(
-    model: &Model<'_>,
-    setting: &Setting,
-    depth: &[u32],
-    p: &Prepared,
-    cuts: &[(u32, u32)],
-    costs: &[LayerCost],
-) -> Vec<(Vec<f64>, u32, bool, f64)> {
+fn stage_limits(model: &Model<'_>, setting: &Setting, depth: &[u32], p: &Prepared, cuts: &[(u32, u32)], costs: &[LayerCost]) -> Vec<Limit> {
     let last = setting.stages - 1;
     let mut out = Vec::new();
     let stages: Vec<u32> = if last > 1 {
@@ -444,14 +474,14 @@ fn stage_limits(
         let (a, b) = cuts[s as usize];
         depth[a as usize..b as usize].iter().for_each(|&l| layers[l as usize] += 1.0);
         let transient = depth[a as usize..b as usize].iter().map(|&l| costs[l as usize].transient).fold(0.0, f64::max);
-        let limit = model.limit.0 as f64 - transient;
+        let limit = model.limit.0 as f64;
         let flight = ir::program::in_flight(setting.schedule, ir::program::StageId(s), setting.stages, setting.microbatches);
         if setting.microbatches > 1 {
-            out.push((layers, flight, true, limit));
+            out.push((layers, flight, true, limit, transient));
         } else {
             // One microbatch: activations go as gradients come.
-            out.push((layers.clone(), flight, false, limit));
-            out.push((layers, 0, true, limit));
+            out.push((layers.clone(), flight, false, limit, transient));
+            out.push((layers, 0, true, limit, transient));
         }
     }
     out
