@@ -59,7 +59,7 @@ pub fn layers(step: &StepGraph, stored: &SecondaryMap<ValueId, bool>) -> Layers 
     let home_of_parameter = |i: usize| readers[i].first().copied();
     // Backward and update, in graph order.
     let mut held: BTreeMap<ValueId, BTreeSet<u32>> = BTreeMap::new();
-    for (id, _) in graph.ops.iter().filter(|(id, _)| !is_view(graph, *id) && step.phase_of(*id) <= Phase::Forward) {
+    for (id, _) in graph.ops.iter().filter(|(id, _)| !is_view(graph, *id) && (step.phase_of(*id) == Phase::Forward || facts.prepares(*id))) {
         for &v in &facts.reads[id.0 as usize] {
             held.entry(v).or_default().insert(of[id.0 as usize]);
         }
@@ -104,8 +104,14 @@ impl Facts<'_> {
     fn is_held(&self, v: ValueId) -> bool {
         match self.input_of.get(&v) {
             Some(&i) => self.step.inputs[i].kind == BufferKind::Parameter,
-            None => self.step.graph.def_op(v).is_some_and(|d| self.step.phase_of(d) <= Phase::Forward),
+            None => self.step.graph.def_op(v).is_some_and(|d| self.step.phase_of(d) == Phase::Forward || self.prepares(d)),
         }
+    }
+
+    /// Whether an op makes something of a parameter before the microbatches.
+    fn prepares(&self, op: OpId) -> bool {
+        let parameter = |v: &ValueId| self.input_of.get(v).is_some_and(|&i| self.step.inputs[i].kind == BufferKind::Parameter);
+        self.step.phase_of(op) == Phase::Before && self.reads[op.0 as usize].iter().any(parameter)
     }
 
     /// Ops with small results from small state, whose own new value needs nothing else, and from other such ops.

@@ -101,6 +101,32 @@ impl Prepared {
         }
     }
 
+    /// Bytes of the whole model, cut over nothing: what stays for the step (state, gradients), and what one microbatch keeps from forward to backward.
+    pub fn bytes(&self) -> (f64, f64) {
+        let graph = &self.step.graph;
+        let count = self.layers.layers.len();
+        let mut of_layer = vec![(0.0, 0.0); count];
+        let of = |v: ValueId| graph.ty(v).bytes() as f64;
+        for (i, &v) in graph.inputs.iter().enumerate() {
+            if let Some(l) = self.layers.home[i] {
+                of_layer[l as usize].0 += of(v);
+            }
+        }
+        for (g, group) in self.groups.groups.iter().enumerate() {
+            let Some(l) = self.layer_of[g] else { continue };
+            for (w, held) in group.writes.iter().zip(&self.held[g]) {
+                match held {
+                    Some(Held::Resident) => of_layer[l as usize].0 += of(w.value),
+                    // With one microbatch a gradient may be used up before the next is there.
+                    Some(Held::Gradient) if self.step.microbatches > 1 => of_layer[l as usize].0 += of(w.value),
+                    Some(Held::Saved) => of_layer[l as usize].1 += of(w.value),
+                    _ => {}
+                }
+            }
+        }
+        self.depth().iter().map(|&l| of_layer[l as usize]).fold((0.0, 0.0), |a, b| (a.0 + b.0, a.1 + b.1))
+    }
+
     /// For every layer of the model the layer of the step that stands for it.
     pub fn depth(&self) -> Vec<u32> {
         runs::expand(self.layers.layers.len() as u32, &self.runs)

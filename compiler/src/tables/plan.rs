@@ -60,7 +60,7 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, stop: &stop, unlike };
     let one = super::entry::Prepared::new(&canonical, &analysis, 1, Recompute::None, &full, false);
     let missing: u32 = shallow.stacks.iter().map(|(_, traced, full)| full.saturating_sub(*traced)).sum();
-    if (one.depth().len() as u32) < one.layers.layers.len() as u32 + missing {
+    if one.depth().len() as u32 != one.layers.layers.len() as u32 + missing {
         let kinds: Vec<String> = one.layers.layers.iter().map(|l| l.name.clone()).collect();
         return Err(Diagnostic::outcome("E0412", "the layers that were traced are not alike, so they cannot stand for the others")
             .with_note(format!("layers of the step: {}", kinds.join(", ")))

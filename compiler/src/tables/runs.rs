@@ -40,7 +40,7 @@ const SMALL: u64 = 64;
 /// The runs of a step: stretches of equal kinds. `full` says how many layers a run of the model has, given its first layer and its length in the step.
 pub fn runs(layers: &Layers, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart: bool) -> Vec<Run> {
     let kinds: Vec<u32> = layers.layers.iter().map(|l| l.kind).collect();
-    let mut out = Vec::new();
+    let mut out: Vec<Run> = Vec::new();
     let mut first = 0;
     for stretch in kinds.chunk_by(|a, b| a == b) {
         let copies = stretch.len() as u32;
@@ -50,6 +50,12 @@ pub fn runs(layers: &Layers, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart
         }
         first += copies;
     }
+    // What a stack has fewer of than the model is missing once: the longest run of the stack stands for it.
+    let stack = |r: &Run| layers.layers[r.first as usize].name.rsplit_once('.').map(|(s, _)| s.to_owned());
+    let longest = |r: &Run| out.iter().filter(|o| o.layers > o.copies && stack(o) == stack(r)).map(|o| (o.copies, std::cmp::Reverse(o.first))).max();
+    let kept: Vec<bool> = out.iter().map(|r| r.layers == r.copies || longest(r) == Some((r.copies, std::cmp::Reverse(r.first)))).collect();
+    out.iter_mut().zip(kept).for_each(|(r, kept)| r.layers = if kept { r.layers } else { r.copies });
+    out.retain(|r| r.copies >= SHORTEST || r.layers > r.copies);
     out
 }
 

@@ -174,6 +174,8 @@ pub fn search(model: &Model<'_>, settings: &[Setting], effort: &Effort) -> Searc
     let mut tried: Vec<usize> = list.into_iter().take(effort.free).collect();
     let mut unfit: Vec<(Bytes, usize)> =
         verdicts.iter().enumerate().filter_map(|(i, v)| if let Verdict::Memory(b) = v.1 { Some((b, i)) } else { None }).collect();
+    // Not those that are known to fit in no way.
+    unfit.retain(|&(_, i)| least_memory(&prepared[&kind(&settings[i])], &settings[i]) <= model.limit.0 as f64);
     unfit.sort();
     tried.extend(unfit.into_iter().map(|u| u.1).take(if tried.is_empty() { effort.free } else { effort.free / 4 }));
     if model.preset != Preset::Auto {
@@ -302,9 +304,26 @@ enum Grids {
     All,
 }
 
+/// Bytes that some device of a setting needs at least: everything cut over all devices there are.
+///
+/// Of what stays, the devices' average. Of what is in flight, stage `s` holds `q(s)` microbatches' worth, and whatever the cut, the stage that has most has no
+/// less than the model's total over the sum of `1 / q(s)`.
+fn least_memory(p: &Prepared, setting: &Setting) -> f64 {
+    let (kept, saved) = p.bytes();
+    let of_stage = f64::from(setting.mesh.iter().product::<u32>());
+    let shares: f64 = (0..setting.stages)
+        .map(|s| 1.0 / f64::from(ir::program::in_flight(setting.schedule, ir::program::StageId(s), setting.stages, setting.microbatches).max(1)))
+        .sum();
+    (kept / (of_stage * f64::from(setting.stages))).max(saved / shares / of_stage)
+}
+
 /// The best of the hand-made restrictions on one setting.
 fn by_grid(model: &Model<'_>, setting: &Setting, prepared: &BTreeMap<Kind, Prepared>, grids: &BTreeMap<Kind, Grid>, which: Grids) -> Verdict {
     let (p, grid) = (&prepared[&kind(setting)], &grids[&kind(setting)]);
+    let least = least_memory(p, setting);
+    if least > model.limit.0 as f64 {
+        return Verdict::Memory(Bytes(least as u64));
+    }
     with_bench(model, setting, p, |bench| {
         let Ok(pins) = model.pins.bind(&p.step, &Mesh::new(&setting.mesh)) else { return Verdict::Impossible };
         let mut best = Verdict::Impossible;
