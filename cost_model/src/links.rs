@@ -37,7 +37,7 @@ impl Pairs {
     /// What is wrong with the matrix.
     pub fn new(links: Vec<Vec<u32>>) -> Result<Pairs, String> {
         let n = links.len();
-        if n < 2 || n > MOST_DEVICES {
+        if !(2..=MOST_DEVICES).contains(&n) {
             return Err(format!("{n} rows of links; 2 to {MOST_DEVICES} are possible"));
         }
         if let Some(row) = links.iter().find(|r| r.len() != n) {
