@@ -35,6 +35,8 @@ pub(crate) enum Command {
     Explain(crate::explain::Args),
     /// Compare two plans: what changed and what it costs.
     Diff(crate::diff::Args),
+    /// Show, import and measure clusters.
+    Cluster(crate::cluster::Args),
 }
 
 impl Command {
@@ -48,6 +50,7 @@ impl Command {
             Command::View(args) => crate::view::command(args, terminal),
             Command::Explain(args) => crate::explain::command(args, terminal),
             Command::Diff(args) => crate::diff::command(args, terminal),
+            Command::Cluster(args) => crate::cluster::command(args, terminal),
         }
     }
 }

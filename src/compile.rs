@@ -33,6 +33,9 @@ pub(crate) struct Args {
     /// The cluster: `local:N`, `dgx-a100:N`, `dgx-h100:N`, `p3.16xlarge:N`, or a TOML file.
     #[arg(long)]
     cluster: String,
+    /// Times measured on that cluster, as `cluster measure` writes them; they are preferred to formulas.
+    #[arg(long, value_name = "FILE")]
+    measured: Option<PathBuf>,
     /// Where to write the plan.
     #[arg(long, short, value_name = "PLAN")]
     output: Option<PathBuf>,
@@ -179,13 +182,28 @@ fn time_limit(args: &Args) -> Result<Option<Duration>> {
 
 /// What else the plan depends on.
 pub(crate) fn premises(args: &Args) -> Result<Premises> {
-    let cluster = if Cluster::is_file(&args.cluster) {
+    let mut cluster = if Cluster::is_file(&args.cluster) {
         let bytes = runtime::checkpoint::read_file(std::path::Path::new(&args.cluster))?;
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
         args.cluster.clone()
     };
+    if let Some((_, table)) = measured(args)? {
+        // As one cluster file: a preset by its name, and the table after what is there.
+        if !Cluster::is_file(&args.cluster) {
+            let name = Cluster::parse(&args.cluster)?.name;
+            cluster = format!("base = \"{name}\"\nname = \"{name}\"");
+        }
+        cluster = format!("{cluster}\n{table}");
+    }
     Ok(Premises { cluster, ..overridden(args) })
+}
+
+/// The table of `--measured`: its name and its text.
+fn measured(args: &Args) -> Result<Option<(String, String)>> {
+    let Some(path) = &args.measured else { return Ok(None) };
+    let bytes = runtime::checkpoint::read_file(path)?;
+    Ok(Some((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned())))
 }
 
 /// What the user says of the step.
@@ -202,10 +220,14 @@ fn stated_pin(pin: &ir::text::Pin) -> String {
 /// `compile`.
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let mut request = request(args)?;
-    let cluster = Cluster::parse(&args.cluster)?;
+    let mut cluster = Cluster::parse(&args.cluster)?;
+    if let Some((file, table)) = measured(args)? {
+        cluster = cluster.with_measured(&file, &table)?;
+    }
     request.premises = premises(args)?;
     let overrides = Overrides::parse(args.state.as_deref(), args.batch.as_deref(), args.loss.as_deref())?;
     let mut sources = vec![("the cluster's description", Path::new(&args.cluster))];
+    sources.extend(args.measured.iter().map(|path| ("the measured times", path.as_path())));
     sources.extend(args.model.iter().chain(&args.config).map(|path| ("the model", path.as_path())));
     check_outputs(&sources, &[("-o", args.output.as_deref())])?;
     if let Some(path) = &args.output {

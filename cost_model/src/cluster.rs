@@ -6,10 +6,12 @@
 
 use crate::device::{BytesPerSecond, DeviceKind};
 use crate::links::Pairs;
-use crate::{file, presets};
+use crate::measured::Measurements;
+use crate::{file, matrix, presets};
 use ir::plan::ClusterSummary;
 use ir::{Bytes, Diagnostic, Diagnostics, Result, Seconds};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// A link between devices of one node.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -117,6 +119,8 @@ pub struct Cluster {
     pub price: Option<f64>,
     /// Where nodes differ: their kinds, in rank order. Empty where all nodes are equal.
     pub kinds: Vec<NodeGroup>,
+    /// Times measured on it, which prices prefer to formulas.
+    pub measured: Option<Arc<Measurements>>,
 }
 
 impl Cluster {
@@ -146,6 +150,21 @@ impl Cluster {
     /// As [`Cluster::parse`].
     pub fn from_toml(file: &str, text: &str) -> Result<Cluster> {
         file::read(file, text)
+    }
+
+    /// With the times of a table that `cluster measure` wrote; `file` is what diagnostics call it.
+    ///
+    /// # Errors
+    /// As [`Cluster::parse`] for the table; `E0305` for a table of another cluster.
+    pub fn with_measured(mut self, file: &str, text: &str) -> Result<Cluster> {
+        let table = file::read_measured(file, text)?;
+        if table.cluster != self.name {
+            return Err(Diagnostic::input("E0305", format!("`{file}` was measured on `{}`, and the cluster is `{}`", table.cluster, self.name))
+                .with_help(format!("measure this one: `shardwright cluster measure --cluster {} -o {file}`", self.name))
+                .into());
+        }
+        self.measured = Some(Arc::new(table));
+        Ok(self)
     }
 
     /// How many devices.
@@ -201,6 +220,11 @@ impl Cluster {
             return self.price.map(|p| p * per_node * f64::from(self.nodes));
         }
         self.kinds.iter().map(|k| k.price.map(|p| p * per_node * f64::from(k.count))).sum()
+    }
+
+    /// One node as `nvidia-smi topo -m` draws it.
+    pub fn matrix(&self) -> String {
+        matrix::draw(self)
     }
 
     /// What plans record.

@@ -4,19 +4,43 @@
 //! `KEYS` and in `docs/clusters.md`; a key that is not read is an error that names the nearest known one.
 
 mod device;
+mod measured;
 
 use crate::cluster::{Cluster, Link, Network, NodeGroup, Racks};
 use crate::device::BytesPerSecond;
 use crate::links::Pairs;
+use crate::measured::Measurements;
 use crate::presets;
 use ir::diagnostic::{Span, nearest};
 use ir::{Bytes, Diagnostic, Diagnostics, Result, Seconds};
+use std::sync::Arc;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 /// Every table with its keys.
 pub(crate) const KEYS: &[(&str, &[&str])] = &[
-    ("", &["base", "name", "nodes", "devices_per_node", "collective_launch", "solo_speedup", "two_level", "price", "device", "link", "network", "racks"]),
+    (
+        "",
+        &[
+            "base",
+            "name",
+            "nodes",
+            "devices_per_node",
+            "collective_launch",
+            "solo_speedup",
+            "two_level",
+            "price",
+            "device",
+            "link",
+            "network",
+            "racks",
+            "measured",
+        ],
+    ),
+    ("measured", &["cluster", "product", "copy", "collective"]),
+    ("measured.product", &["dtype", "batch", "m", "n", "k", "seconds"]),
+    ("measured.copy", &["bytes", "seconds"]),
+    ("measured.collective", &["kind", "size", "bytes", "seconds"]),
     ("nodes", &["count", "device", "link", "price"]),
     ("racks", &["nodes", "oversubscription"]),
     (
@@ -75,26 +99,30 @@ pub(crate) const KEYS: &[(&str, &[&str])] = &[
 /// Reads a cluster file's text.
 pub(crate) fn read(file: &str, text: &str) -> Result<Cluster> {
     let mut reader = Reader { file, text, errors: Vec::new() };
-    let root = DeTable::parse(text).map_err(|e| {
-        let at = e.span().map_or(0, |s| s.start);
-        Diagnostic::input("E0303", format!("this cluster file is not TOML: {}", e.message().lines().next().unwrap_or("")))
-            .at(reader.place(at, 1))
-            .with_help("see docs/clusters.md for the format and examples/clusters for files")
-    })?;
+    let root = reader.parse()?;
     let cluster = reader.cluster(Section { path: "", at: root.span().start, table: root.get_ref() });
-    match cluster {
-        Some(cluster) if reader.errors.is_empty() => {
-            cluster.check().map_err(|Diagnostics(list)| {
-                let whole = reader.place(0, 1);
-                Diagnostics(list.into_iter().map(|d| if d.span.is_some() { d } else { d.at(Span { text: None, ..whole.clone() }) }).collect())
-            })?;
-            Ok(cluster)
-        }
-        _ => {
-            reader.errors.sort_by_key(|d| d.span.as_ref().map(|s| (s.line, s.column)));
-            Err(Diagnostics(reader.errors))
-        }
+    let cluster = reader.finish(cluster)?;
+    cluster.check().map_err(|Diagnostics(list)| {
+        let whole = reader.place(0, 1);
+        Diagnostics(list.into_iter().map(|d| if d.span.is_some() { d } else { d.at(Span { text: None, ..whole.clone() }) }).collect())
+    })?;
+    Ok(cluster)
+}
+
+/// Reads a table of measurements: a cluster file of which only `[measured]` is there.
+pub(crate) fn read_measured(file: &str, text: &str) -> Result<Measurements> {
+    let mut reader = Reader { file, text, errors: Vec::new() };
+    let root = reader.parse()?;
+    for key in root.get_ref().keys().filter(|k| k.get_ref() != "measured") {
+        let message = format!("unknown key `{}` in a table of measurements", key.get_ref());
+        reader.wrong("E0304", key.span(), message, "only [measured] stands in it; `cluster measure` writes such tables");
     }
+    let section = Section { path: "", at: root.span().start, table: root.get_ref() };
+    let measured = reader.measured(section);
+    if measured.is_none() && !root.get_ref().contains_key("measured") {
+        reader.missing(section, "measured", "`cluster measure --cluster local:N -o FILE` writes a table");
+    }
+    reader.finish(measured)
 }
 
 /// One table of the file.
@@ -117,7 +145,28 @@ struct Reader<'a> {
     errors: Vec<Diagnostic>,
 }
 
-impl Reader<'_> {
+impl<'a> Reader<'a> {
+    fn parse(&self) -> Result<Spanned<DeTable<'a>>> {
+        DeTable::parse(self.text).map_err(|e| {
+            let at = e.span().map_or(0, |s| s.start);
+            Diagnostic::input("E0303", format!("this cluster file is not TOML: {}", e.message().lines().next().unwrap_or("")))
+                .at(self.place(at, 1))
+                .with_help("see docs/clusters.md for the format and examples/clusters for files")
+                .into()
+        })
+    }
+
+    /// What was read, if nothing was wrong with it; otherwise everything that was, in the file's order.
+    fn finish<T>(&mut self, read: Option<T>) -> Result<T> {
+        match read {
+            Some(read) if self.errors.is_empty() => Ok(read),
+            _ => {
+                self.errors.sort_by_key(|d| d.span.as_ref().map(|s| (s.line, s.column)));
+                Err(Diagnostics(std::mem::take(&mut self.errors)))
+            }
+        }
+    }
+
     fn place(&self, at: usize, length: usize) -> Span {
         let at = (0..=at.min(self.text.len())).rev().find(|&i| self.text.is_char_boundary(i)).unwrap_or(0);
         let start = self.text[..at].rfind('\n').map_or(0, |i| i + 1);
@@ -295,6 +344,7 @@ impl Reader<'_> {
             racks: self.racks(root).or(base.as_ref().and_then(|b| b.racks.clone())),
             price: self.number(root, "price").or(base.as_ref().and_then(|b| b.price)),
             kinds,
+            measured: self.measured(root).map(Arc::new),
         };
         Some(cluster)
     }

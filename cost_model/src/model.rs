@@ -32,7 +32,7 @@ pub trait CostModel: Send + Sync {
     fn send(&self, bytes: Bytes, route: &Route) -> Seconds;
 }
 
-/// Formulas over the cluster's figures.
+/// Formulas over the cluster's figures, and its measured times where it has them.
 #[derive(Clone, Debug)]
 pub struct AnalyticModel {
     cluster: Cluster,
@@ -50,10 +50,20 @@ impl CostModel for AnalyticModel {
         &self.cluster
     }
     fn matmul(&self, shape: &MatMulShape) -> Seconds {
-        product::matmul(&self.cluster.device, shape)
+        let formula = |shape: &MatMulShape| product::matmul(&self.cluster.device, shape);
+        match &self.cluster.measured {
+            Some(table) => formula(shape) * table.product_factor(shape, formula),
+            None => formula(shape),
+        }
     }
     fn kernel(&self, work: &KernelWork) -> Seconds {
-        compute::kernel(&self.cluster.device, work)
+        let formula = compute::kernel(&self.cluster.device, work);
+        // A kernel streams as a copy of as much traffic does.
+        let half = Bytes((work.read.0.saturating_add(work.written.0)) / 2);
+        match self.cluster.measured.as_ref().and_then(|table| table.copy(half)) {
+            Some(time) if half.0 > 0 => formula * (time.0 / compute::copy(&self.cluster.device, half).0),
+            _ => formula,
+        }
     }
     fn library(&self, work: &LibraryWork) -> Seconds {
         compute::library(&self.cluster.device, work)
@@ -62,10 +72,16 @@ impl CostModel for AnalyticModel {
         attention::attention(&self.cluster.device, work)
     }
     fn copy(&self, bytes: Bytes) -> Seconds {
-        compute::copy(&self.cluster.device, bytes)
+        let measured = self.cluster.measured.as_ref().filter(|_| bytes.0 > 0).and_then(|table| table.copy(bytes));
+        measured.unwrap_or_else(|| compute::copy(&self.cluster.device, bytes))
     }
     fn collective(&self, call: &CollectiveCall, group: &Group) -> CollectiveCost {
-        collective::best(&self.cluster, call, group)
+        let formula = collective::best(&self.cluster, call, group);
+        let measured = self.cluster.measured.as_ref().filter(|_| group.size > 1 && call.bytes.0 > 0);
+        match measured.and_then(|table| table.collective(call.kind, group.size, call.bytes)) {
+            Some(time) => CollectiveCost { time, ..formula },
+            None => formula,
+        }
     }
     fn broadcast(&self, bytes: Bytes, group: &Group) -> CollectiveCost {
         collective::broadcast(&self.cluster, bytes, group)

@@ -117,6 +117,7 @@ fn nodes_of(machine: &Machine, nodes: u32) -> Cluster {
         racks: None,
         price: None,
         kinds: Vec::new(),
+        measured: None,
     }
 }
 
@@ -153,6 +154,7 @@ fn local(n: u32) -> Cluster {
         racks: None,
         price: None,
         kinds: Vec::new(),
+        measured: None,
         device,
     }
 }

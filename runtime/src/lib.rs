@@ -10,6 +10,7 @@ pub mod binding;
 pub mod checkpoint;
 pub mod device;
 pub mod element;
+pub mod measure;
 pub mod session;
 pub mod strided;
 pub mod tensor;

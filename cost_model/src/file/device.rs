@@ -157,7 +157,7 @@ impl Reader<'_> {
     }
 
     /// The tables of a list under `key`, their keys checked and none of them missing.
-    fn list<'t>(&mut self, s: Section<'t>, key: &'static str, path: &'static str, keys: &str) -> Option<Vec<Section<'t>>> {
+    pub(super) fn list<'t>(&mut self, s: Section<'t>, key: &'static str, path: &'static str, keys: &str) -> Option<Vec<Section<'t>>> {
         let value = s.table.get(key)?;
         let Some(list) = value.get_ref().as_array() else {
             self.mistyped(s, key, value, &format!("a list of {keys}"));
