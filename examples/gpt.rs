@@ -19,8 +19,8 @@ const TEXT: &[u8] = include_bytes!("text/constitution.txt");
 const BATCH: u64 = 16;
 const SEQUENCE: u64 = 64;
 /// Steps at most; training ends when the loss has fallen to [`ENOUGH`].
-const STEPS: u32 = 600;
-const ENOUGH: f64 = 1.8;
+const STEPS: u32 = 1200;
+const ENOUGH: f64 = 1.6;
 /// Bytes of the sample.
 const SAMPLE: usize = 200;
 

@@ -270,6 +270,10 @@ const TRACED_LAYERS: u32 = 4;
 /// The step, imported or traced from a configuration, and of which stacks of layers it has few.
 fn read(args: &Args, terminal: &Terminal) -> Result<(Imported, Vec<(String, u32, u32)>)> {
     match (&args.model, &args.config) {
+        (Some(_), _) if args.tracing.is_given() => {
+            let d = Diagnostic::input("E0409", "a batch, sequence, element type, optimizer or depth is asked for, and the step has its own already");
+            Err(d.with_help("leave those flags out, or name a model's shape by `--config`").into())
+        }
         (Some(model), _) => Ok((import::import(model)?, Vec::new())),
         (None, Some(config)) => {
             let traced = args.tracing.trace_layers(config, args.no_code.then_some(TRACED_LAYERS), terminal)?;

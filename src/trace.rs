@@ -17,29 +17,35 @@ const LARGEST: u64 = 1 << 20;
 #[command(next_help_heading = "With --config")]
 pub(crate) struct Tracing {
     /// Sequences (or images) of one step.
-    #[arg(long, value_name = "N", requires = "config")]
+    #[arg(long, value_name = "N")]
     global_batch: Option<u64>,
     /// Tokens of a sequence; by default what the model's positions allow, 1024 at most.
-    #[arg(long, value_name = "N", requires = "config")]
+    #[arg(long, value_name = "N")]
     seq: Option<u64>,
     /// In what the step computes: f32, bf16 or f16; parameters are kept in f32.
-    #[arg(long, value_name = "TYPE", requires = "config")]
+    #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
     /// How parameters are updated: adamw, adam, sgd or momentum.
-    #[arg(long, value_name = "NAME", requires = "config")]
+    #[arg(long, value_name = "NAME")]
     optimizer: Option<String>,
     /// The learning rate.
-    #[arg(long, value_name = "X", requires = "config")]
+    #[arg(long, value_name = "X")]
     learning_rate: Option<f64>,
     /// The global norm to which gradients are limited; 0 for none.
-    #[arg(long, value_name = "X", requires = "config")]
+    #[arg(long, value_name = "X")]
     clip_norm: Option<f64>,
     /// Trace so many of each run of repeated layers only.
-    #[arg(long, value_name = "N", requires = "config")]
+    #[arg(long, value_name = "N")]
     depth: Option<u32>,
 }
 
 impl Tracing {
+    /// Whether anything is said that only a configuration can be traced for.
+    pub(crate) fn is_given(&self) -> bool {
+        let numbers = [self.global_batch.is_some(), self.seq.is_some(), self.learning_rate.is_some(), self.clip_norm.is_some(), self.depth.is_some()];
+        numbers.contains(&true) || self.dtype.is_some() || self.optimizer.is_some()
+    }
+
     fn settings(&self) -> Result<Settings> {
         let mut errors = Vec::new();
         let usual = Settings::default();

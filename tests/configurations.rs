@@ -24,7 +24,7 @@ fn requests_that_make_no_sense_are_refused() {
     let config = "--config examples/configs/tiny_gpt2.json";
     is("compile --cluster local:2", 2, &["<MODEL>"]);
     is(&format!("compile examples/models/mlp.mlir {config} --cluster local:2"), 2, &["cannot be used with"]);
-    is("compile examples/models/mlp.mlir --cluster local:2 --global-batch 4", 2, &["--config"]);
+    is("compile examples/models/mlp.mlir --cluster local:2 --global-batch 4", 2, &["E0409", "--config"]);
     is(&format!("trace {config} --dtype bf15 --optimizer adamv"), 2, &["E0140", "`bf16`", "`adamw`"]);
     is(&format!("trace {config} --global-batch 0 --depth 0 --learning-rate -1"), 2, &["E0141", "batch of 0", "depth of 0", "rate is -1"]);
     is(&format!("trace {config} --seq 65"), 2, &["E0142", "--seq 64", "n_positions"]);
