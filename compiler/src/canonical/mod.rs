@@ -1,12 +1,14 @@
 //! Canonical form: one flat graph without calls or loops, folded, in atomic dimensions.
 //!
 //! [`run`] takes a module through the passes of this folder, in this order: [`inline`], [`fold`], [`unroll`], [`fold`] (stacked buffers disappear),
-//! [`onehot`], [`fold`], then state and batch are found (`batch::state`), [`atoms`], [`dots`] and [`fold`] twice, and barriers are forwarded.
+//! [`onehot`], [`fold`], then state and batch are found (`batch::state`), [`atoms`], [`dots`] and [`fold`] twice, barriers are forwarded,
+//! and [`attention`] is found.
 //! Arguments and results keep their numbers; only their shapes are seen refined ([`AtomicView`]).
 //! Values computed from constants alone ([`constant_values`]) stay in the graph once; the kernels duplicate them into their readers.
 
 mod algebra;
 pub mod atoms;
+pub mod attention;
 pub mod constant_values;
 pub mod dots;
 mod evaluate;
@@ -56,6 +58,9 @@ pub fn run(module: &Module, overrides: &Overrides) -> Result<Canonical> {
             *dim = (0..shape.len()).find(|&p| shape[p] == size && shape[p + 1..].iter().product::<u64>() == inner).map(|p| p as u32);
         }
     }
+    let (refined, more) = attention::run(&refined);
+    notes.extend(more);
+    let refined = fold::run(&dots::run(&fold::run(&refined)));
     Ok(Canonical { graph: refined, view, interface, notes })
 }
 
