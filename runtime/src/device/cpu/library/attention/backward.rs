@@ -52,11 +52,7 @@ impl Attention {
                 let sums = |p: usize, columns: usize, room: &mut [f32]| {
                     if direct {
                         let sums = Sums { data: parameters[p].cast(), strides: self.strides[p] };
-                        for r in 0..self.keys {
-                            for c in 0..columns {
-                                sums.data.add(r * sums.strides.row + c * sums.strides.column).write(0.0);
-                            }
-                        }
+                        clear(sums.data, sums.strides, (self.keys, columns));
                         return sums;
                     }
                     room[..self.keys * columns].fill(0.0);
@@ -88,15 +84,10 @@ impl Attention {
     unsafe fn clear_bias(&self, parameters: &[*mut u8]) {
         let Some(p) = self.bias_gradient() else { return };
         let size = |stride: usize, n: usize| if stride == 0 { 1 } else { n };
-        let clear = &mut |parameters: &[*mut u8]| {
-            for r in 0..size(self.strides[p].row, self.queries) {
-                for c in 0..size(self.strides[p].column, self.keys) {
-                    // SAFETY: as the caller vouches.
-                    unsafe { parameters[p].cast::<f32>().add(r * self.strides[p].row + c * self.strides[p].column).write(0.0) };
-                }
-            }
-        };
-        self.each(&self.cleared, parameters, clear);
+        let strides = self.strides[p];
+        let extents = (size(strides.row, self.queries), size(strides.column, self.keys));
+        // SAFETY: as the caller vouches.
+        self.each(&self.cleared, parameters, &mut |parameters| unsafe { clear(parameters[p].cast(), strides, extents) });
     }
 
     /// A block of queries of one head.
@@ -124,12 +115,12 @@ impl Attention {
             let (so, o) = (self.strides[O], at(O).cast::<T>());
             for r in 0..rows {
                 lse[r] = at(LSE).cast::<f32>().add(r * self.strides[LSE].row).read();
-                // Several sums at once: a single one would wait for every addition.
-                let mut sums = [0f32; 8];
-                for c in 0..value {
-                    sums[c % 8] += o.add(r * so.row + c * so.column).read().widen() * g.data.add(r * g.strides.row + c * g.strides.column).read();
-                }
-                delta[r] = sums.iter().sum();
+                let (o, g) = (o.add(r * so.row), Matrix { data: g.data.add(r * g.strides.row), ..g });
+                delta[r] = if so.column == 1 && g.strides.column == 1 {
+                    inner_product(value, |c| o.add(c).read().widen() * g.data.add(c).read())
+                } else {
+                    inner_product(value, |c| o.add(c * so.column).read().widen() * g.data.add(c * g.strides.column).read())
+                };
             }
             let limit = self.limit(first, from, rows);
             if limit == 0 {
@@ -161,4 +152,31 @@ impl Attention {
             self.store::<T>(self.results, at(self.results), dq, depth, |_| 1.0);
         }
     }
+}
+
+/// Zeros in a matrix.
+///
+/// # Safety
+/// The matrix can be written.
+unsafe fn clear(data: *mut f32, strides: Strides, (rows, columns): (usize, usize)) {
+    for r in 0..rows {
+        let row = data.wrapping_add(r * strides.row);
+        for c in 0..columns {
+            // SAFETY: as the caller vouches.
+            unsafe { if strides.column == 1 { row.add(c).write(0.0) } else { row.add(c * strides.column).write(0.0) } };
+        }
+    }
+}
+
+/// The sum of `n` products, several at once: a single sum would wait for every addition.
+#[inline(always)]
+fn inner_product(n: usize, product: impl Fn(usize) -> f32) -> f32 {
+    const WIDTH: usize = 8;
+    let mut sums = [0f32; WIDTH];
+    for start in (0..n / WIDTH * WIDTH).step_by(WIDTH) {
+        for (i, s) in sums.iter_mut().enumerate() {
+            *s += product(start + i);
+        }
+    }
+    (n / WIDTH * WIDTH..n).map(product).fold(sums.iter().sum(), |sum, x| sum + x)
 }

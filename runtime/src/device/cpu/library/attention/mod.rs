@@ -298,8 +298,10 @@ impl Attention {
             // SAFETY: as the caller vouches.
             unsafe {
                 let from = data.cast::<T>().add(r * strides.row);
-                for (c, x) in line.iter_mut().enumerate() {
-                    *x = from.add(c * strides.column).read().widen();
+                if strides.column == 1 {
+                    line.iter_mut().enumerate().for_each(|(c, x)| *x = from.add(c).read().widen());
+                } else {
+                    line.iter_mut().enumerate().for_each(|(c, x)| *x = from.add(c * strides.column).read().widen());
                 }
             }
         }
@@ -317,8 +319,11 @@ impl Attention {
             // SAFETY: as the caller vouches.
             unsafe {
                 let to = data.cast::<T>().add(r * strides.row);
-                for (c, x) in line.iter().enumerate() {
-                    to.add(c * strides.column).write(T::narrow(x * scale));
+                // Apart, so that rows in place are written in vectors.
+                if strides.column == 1 {
+                    line.iter().enumerate().for_each(|(c, x)| to.add(c).write(T::narrow(x * scale)));
+                } else {
+                    line.iter().enumerate().for_each(|(c, x)| to.add(c * strides.column).write(T::narrow(x * scale)));
                 }
             }
         }
