@@ -131,7 +131,6 @@ fn interleaved(pipeline: &Pipeline<'_>, v: usize) -> f64 {
     let round = (p * v) as i64;
     let total = i64::from(pipeline.microbatches) * v as i64;
     let warm_up = |r: usize| (2 * (p - 1 - r) + (v - 1) * p) as i64;
-    let chunk = |n: i64| (n % round) as usize / p;
     // Clocks, then ends of the latest forwards, then of the latest backwards.
     let mut state = vec![0.0f64; 3 * p];
     (0..p).for_each(|r| state[r] = pipeline.once(r, |t| t.before));
@@ -139,20 +138,27 @@ fn interleaved(pipeline: &Pipeline<'_>, v: usize) -> f64 {
     let mut steady = Steady::new(3);
     let mut t = (0..p).map(|r| -warm_up(r) - r as i64).min().unwrap_or(0);
     let full = t.max(0) + p as i64;
+    // The chunk of every place in a round, and where each stage's forward and backward are in theirs: dividing would take most of the time.
+    let chunk: Vec<usize> = (0..p * v).map(|n| n / p).collect();
+    let mut places: Vec<(usize, usize)> =
+        (0..p as i64).map(|r| ((t + r + warm_up(r as usize)).rem_euclid(round) as usize, (t + r).rem_euclid(round) as usize)).collect();
     while t < total {
         for r in 0..p {
             let slot = t + r as i64;
             let mut now = state[r];
             let n = slot + warm_up(r);
+            let (forward, backward) = places[r];
+            let following = |place: usize| if place + 1 == p * v { 0 } else { place + 1 };
+            places[r] = (following(forward), following(backward));
             if (0..total).contains(&n) {
-                let piece = chunk(n) * p + r;
+                let piece = chunk[forward] * p + r;
                 let from = if r > 0 { r - 1 } else { p - 1 };
                 let ready = if piece > 0 { state[p + from] + pieces[piece - 1].send_forward.0 } else { 0.0 };
                 now = now.max(ready) + pieces[piece].times.forward.0;
                 next[p + r] = now;
             }
             if (0..total).contains(&slot) {
-                let piece = (v - 1 - chunk(slot)) * p + r;
+                let piece = (v - 1 - chunk[backward]) * p + r;
                 let from = if r + 1 < p { r + 1 } else { 0 };
                 let ready = if piece + 1 < pieces.len() { state[2 * p + from] + pieces[piece + 1].send_backward.0 } else { 0.0 };
                 now = now.max(ready) + pieces[piece].times.backward.0;
