@@ -341,10 +341,7 @@ pub(super) fn find(graph: &Graph, users: &PrimaryMap<ValueId, Vec<OpId>>, id: Op
             None => return Err(Refusal::Because("its mask is not known to leave every query a key")),
         }
     }
-    let bias = match &s.bias {
-        None => None,
-        Some((v, labels)) => Some(bias(graph, *v, labels.clone())),
-    };
+    let bias = s.bias.as_ref().map(|(v, labels)| bias(graph, *v, labels.clone()));
     region.finish(query, is_causal, bias)
 }
 
