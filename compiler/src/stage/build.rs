@@ -53,6 +53,7 @@ pub fn build(
     stop: &Stop,
 ) -> Result<Built> {
     let mut nearest: Option<TooLarge> = None;
+    let mut nearest_index = 0;
     let mut best: Option<Built> = None;
     let mut fitting = 0;
     let needed = stop.unless_needed();
@@ -93,6 +94,7 @@ pub fn build(
                 searched.alternatives[index].memory = Some(failed.smallest);
                 if nearest.as_ref().is_none_or(|n| failed.smallest < n.smallest) {
                     nearest = Some(failed);
+                    nearest_index = index;
                 }
             }
         }
@@ -106,6 +108,17 @@ pub fn build(
         let tried = searched.alternatives.iter().filter(|a| a.memory.is_some()).count();
         return Err(stop.nothing_found(tried, settings).with_note(format!("what was built needs {} per device, and the limit is {limit}", n.smallest)).into());
     }
+    // The limit that is named is tried first: under another limit the solver may go another way.
+    if let Some(n) = &mut nearest {
+        for _ in 0..PROOFS {
+            let c = &mut searched.candidates[nearest_index];
+            c.solve(canonical, preset, pins, model, None, &needed)?;
+            if fit(c, canonical, pins, preset, model, n.smallest, &needed)?.is_ok() {
+                break;
+            }
+            n.smallest = Bytes(n.smallest.0 + n.smallest.0 / 32);
+        }
+    }
     Err(nearest.map_or_else(
         || Diagnostic::outcome("E0503", "there is no setting to build"),
         |n| {
@@ -116,6 +129,9 @@ pub fn build(
         },
     ).into())
 }
+
+/// How often a limit that is to be named is raised until a plan fits in it.
+const PROOFS: usize = 8;
 
 /// A candidate that does not fit.
 struct TooLarge {
