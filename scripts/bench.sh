@@ -1,14 +1,22 @@
 #!/bin/sh
-# Runs every benchmark of the workspace, one after another: kernels, solvers, then whole steps beside JAX.
+# Runs every benchmark, one after another, and fails at the end if one of them failed: planning at scale, then whole steps beside JAX.
+#   scripts/bench.sh          all
+#   scripts/bench.sh steps    those named
 # SHARDWRIGHT_DATA names the folder with the larger models (inputs/NAME.mlir); without it the bundled example is measured.
 set -eu
 cd "$(dirname "$0")/.."
 
-for file in */benches/*.rs */*/benches/*.rs benches/*.rs; do
-    [ -e "$file" ] || continue
-    folder=${file%benches/*}
-    package=$(sed -n 's/^name = "\(.*\)"/\1/p' "${folder}Cargo.toml" | head -n 1)
-    name=$(basename "$file" .rs)
-    printf '\n== %s: %s\n' "$package" "$name"
-    cargo bench --quiet -p "$package" --bench "$name"
+if [ $# -eq 0 ]; then
+    for file in benches/*.rs; do
+        set -- "$@" "$(basename "$file" .rs)"
+    done
+fi
+failed=
+for name in "$@"; do
+    printf '\n== %s\n' "$name"
+    cargo bench --quiet --package shardwright --bench "$name" || failed="$failed $name"
 done
+if [ -n "$failed" ]; then
+    printf '\nfailed:%s\n' "$failed"
+    exit 1
+fi

@@ -5,6 +5,7 @@ use super::reshard::is_valid;
 use crate::rules::Dims;
 use crate::step::StepGraph;
 use cost_model::{AttentionKernel, AttentionWork, CostModel, KernelWork, LibraryOp, LibraryWork, MatMulShape};
+use ir::diagnostic::Diagnostic;
 use ir::op::OpKind;
 use ir::{Attention, AttentionDim, Bytes, DType, Flops, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
 
@@ -66,6 +67,30 @@ pub struct Context<'a> {
     pub model: &'a dyn CostModel,
     /// Values that lie in memory; the others stay inside kernels.
     pub stored: &'a SecondaryMap<ValueId, bool>,
+}
+
+/// Strategies of one group at most: an edge has a table of pairs, so this many are 128 MiB between two groups.
+const MOST: u64 = 4096;
+
+/// Refuses a mesh under which some group has too many strategies: they multiply with every axis. Two axes are never too many in practice.
+///
+/// # Errors
+/// `E0505`.
+pub fn check_count(cx: &Context<'_>) -> Result<(), Diagnostic> {
+    let axes: Vec<u32> = cx.mesh.axes.iter().map(|a| a.size).filter(|&n| n > 1).collect();
+    if axes.len() < 3 {
+        return Ok(());
+    }
+    let graph = &cx.step.graph;
+    let count = |g: &Group| axes.iter().fold(1u64, |n, &size| n.saturating_mul(g.choices(graph, &cx.groups.rules, size).len() as u64));
+    let Some((most, group)) = cx.groups.groups.iter().map(|g| (count(g), g)).max_by_key(|c| c.0).filter(|c| c.0 > MOST) else { return Ok(()) };
+    let name = group.writes.first().map_or_else(String::new, |w| format!(" (the group of {})", graph.display_name(w.value)));
+    let sizes: Vec<String> = axes.iter().map(ToString::to_string).collect();
+    Err(Diagnostic::input(
+        "E0505",
+        format!("a mesh of {} axes gives one group{name} {most} ways to be sharded, of {MOST} that are compared at most", axes.len()),
+    )
+    .with_help(format!("take a `--mesh` of fewer axes in the place of {}, such as two of their products", sizes.join("x"))))
 }
 
 /// All strategies of a group, the one that does everything whole first.
@@ -149,7 +174,8 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
     let written: Bytes = group.writes.iter().zip(writes).filter(|(w, _)| cx.stored[w.value]).map(|(w, s)| bytes(w.value, s)).sum();
     let mut flops = Flops(0.0);
     let mut total = Seconds(0.0);
-    for member in group.members.iter().filter(|m| group.ops.contains(&m.op)) {
+    // Members that are not the group's own are views, which belong to no group.
+    for member in group.members.iter().filter(|m| cx.groups.of[m.op].is_some()) {
         let op = &graph.ops[member.op];
         let extents =
             |i: usize| -> Vec<u64> { graph.ty(op.operands[i]).shape.iter().zip(&member.operand_dims[i]).map(|(&n, &f)| local(n, f, axes, cx.mesh)).collect() };

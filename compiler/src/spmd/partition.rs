@@ -14,7 +14,7 @@ use cost_model::CostModel;
 use ir::graph::LocInfo;
 use ir::op::{BinaryOp, Direction, OpKind};
 use ir::program::{Phase, StageId};
-use ir::{Attention, AttentionDim, AxisId, DType, Graph, Literal, Loc, Mesh, Sharding, TensorType, ValueId};
+use ir::{Attention, AttentionDim, AxisId, DType, Graph, Literal, Loc, Mesh, OpId, SecondaryMap, Sharding, TensorType, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -84,6 +84,21 @@ struct Emitter<'a> {
     resharded: BTreeMap<(ValueId, Sharding, Phase), ValueId>,
     /// Results of members that are views, per group.
     views: BTreeMap<(u32, u32), ValueId>,
+    /// Where the results of an op begin among its group's writes.
+    first_write: SecondaryMap<OpId, u32>,
+}
+
+/// For every op of a group where its results begin among the group's writes, which are its ops' results in order.
+fn first_writes(step: &StepGraph, groups: &Groups) -> SecondaryMap<OpId, u32> {
+    let mut first = SecondaryMap::new();
+    for group in &groups.groups {
+        let mut at = 0;
+        for &op in &group.ops {
+            first[op] = at;
+            at += step.graph.ops[op].results.len() as u32;
+        }
+    }
+    first
 }
 
 /// The groups and inputs that make each value.
@@ -179,6 +194,7 @@ pub fn partition(step: &StepGraph, groups: &Groups, choices: &Choices, mesh: &Me
         local: BTreeMap::new(),
         resharded: BTreeMap::new(),
         views: BTreeMap::new(),
+        first_write: first_writes(step, groups),
     };
     e.graph.locs = if step.graph.locs.is_empty() { std::iter::once(LocInfo::default()).collect() } else { step.graph.locs.clone() };
     let here = |g: usize| view.stages.does(view.stage, g);
@@ -412,7 +428,7 @@ impl Emitter<'_> {
             Place::Member(m, i) => {
                 let op = group.members[m as usize].op;
                 let result = self.step.graph.ops[op].results[i as usize];
-                if group.ops.contains(&op) {
+                if self.groups.of[op] == Some(g) {
                     return self.local[&result].0;
                 }
                 if let Some(&v) = self.views.get(&(g, m)) {
@@ -426,13 +442,14 @@ impl Emitter<'_> {
     }
 
     /// Emits an own op of a group and records its results.
-    fn own(&mut self, g: u32, op: ir::OpId) {
-        let (group, strategy) = self.group(g);
-        let m = group.members.iter().position(|m| m.op == op).expect("invariant: a group has its own ops as members") as u32;
-        let shardings: Vec<(ValueId, Sharding)> = group.writes.iter().zip(&strategy.writes).map(|(w, s)| (w.value, s.clone())).collect();
+    fn own(&mut self, g: u32, op: OpId) {
+        let (groups, choices) = (self.groups, self.choices);
+        let (group, strategy) = (&groups.groups[g as usize], &choices.groups[g as usize]);
+        let first = self.first_write[op] as usize;
+        let Place::Member(m, _) = group.made[first] else { unreachable!("invariant: an own op makes what it writes") };
         let locals = self.member(g, m);
-        for (&v, local) in self.step.graph.ops[op].results.iter().zip(locals) {
-            let sharding = shardings.iter().find(|w| w.0 == v).expect("invariant: results of own ops are writes").1.clone();
+        for ((&v, local), sharding) in self.step.graph.ops[op].results.iter().zip(locals).zip(&strategy.writes[first..]) {
+            let sharding = sharding.clone();
             self.graph.values[local].name = self.step.graph.values[v].name.clone();
             self.local.insert(v, (local, sharding));
         }

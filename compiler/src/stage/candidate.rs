@@ -14,7 +14,7 @@ use crate::shard::groups::{self, Groups};
 use crate::shard::pins::Pins;
 use crate::shard::presets::{Preset, Restriction};
 use crate::shard::problem::{self, Choices, Failure, MemoryLimit, Space};
-use crate::shard::strategy::Context;
+use crate::shard::strategy::{Context, check_count};
 use crate::spmd::partition::Stages;
 use crate::step::StepGraph;
 use crate::stop::Stop;
@@ -217,6 +217,7 @@ impl Candidate {
         stop: &Stop,
     ) -> Result<(), Failure> {
         let cx = Context { step: &self.step, groups: &self.groups, mesh: &self.mesh, model, stored: &self.stored };
+        check_count(&cx)?;
         let space = Space::new(&cx);
         let restriction = Restriction::new(preset, &self.step, &self.groups, &canonical.interface);
         let bound = pins
