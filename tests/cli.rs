@@ -200,6 +200,38 @@ fn arguments_that_do_not_fit_are_refused() {
     assert_eq!(code, 0, "{text}");
 }
 
+/// State or a batch without elements is planned, executed and verified as anything else is.
+#[test]
+fn tensors_without_elements_are_legal() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for (state, batch) in [("0x4", "8x4"), ("4x4", "0x4"), ("0x4", "0x4")] {
+        let text = format!(
+            "module @z {{
+              func.func public @main(%arg0: tensor<4x4xf32>, %arg1: tensor<{state}xf32>, %arg2: tensor<{batch}xf32>)
+                  -> (tensor<4x4xf32>, tensor<{state}xf32>, tensor<f32>) {{
+                %c = stablehlo.constant dense<2.0> : tensor<f32>
+                %0 = stablehlo.dot_general %arg2, %arg0, contracting_dims = [1] x [0] : (tensor<{batch}xf32>, tensor<4x4xf32>) -> tensor<{batch}xf32>
+                %1 = stablehlo.tanh %0 : tensor<{batch}xf32>
+                %2 = stablehlo.reduce(%1 init: %c) applies stablehlo.add across dimensions = [0, 1] : (tensor<{batch}xf32>, tensor<f32>) -> tensor<f32>
+                %3 = stablehlo.dot_general %arg2, %1, contracting_dims = [0] x [0] : (tensor<{batch}xf32>, tensor<{batch}xf32>) -> tensor<4x4xf32>
+                %4 = stablehlo.subtract %arg0, %3 : tensor<4x4xf32>
+                %5 = stablehlo.negate %arg1 : tensor<{state}xf32>
+                return %4, %5, %2 : tensor<4x4xf32>, tensor<{state}xf32>, tensor<f32>
+              }}
+            }}"
+        );
+        let model = folder.path().join("m.mlir").display().to_string();
+        std::fs::write(&model, text).expect("written");
+        let path = folder.path().join("m.plan").display().to_string();
+        for strategy in ["auto", "data", "zero3"] {
+            let (code, text) = outcome(&["compile", &model, "--cluster", "local:2", "--strategy", strategy, "-o", &path]);
+            assert_eq!(code, 0, "{state} {batch} {strategy}: {text}");
+            let (code, text) = outcome(&["verify", &path]);
+            assert_eq!(code, 0, "{state} {batch} {strategy}: {text}");
+        }
+    }
+}
+
 #[test]
 fn an_output_is_never_an_input() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -132,7 +132,30 @@ impl<'a> Folder<'a> {
         if ty.elements() == 0 {
             return Some(self.constant(Literal::splat(ty.clone(), 0.0)));
         }
+        if let Some(v) = self.of_nothing(kind, operands, ty) {
+            return Some(v);
+        }
         algebra::simplify(self, kind, operands, ty).or_else(|| movement::simplify(self, kind, operands, ty))
+    }
+}
+
+impl Folder<'_> {
+    /// What an op with elements makes of an operand without any: kernels and library calls never see one.
+    fn of_nothing(&mut self, kind: &OpKind, operands: &[ValueId], ty: &TensorType) -> Option<ValueId> {
+        let empty = |f: &Self, i: usize| operands.get(i).is_some_and(|&v| f.ty(v).elements() == 0);
+        match kind {
+            OpKind::Dot(_) | OpKind::Convolution(_) if empty(self, 0) || empty(self, 1) => Some(self.constant(Literal::splat(ty.clone(), 0.0))),
+            OpKind::Reduce { .. } if operands.len() == 2 && empty(self, 0) => Some(self.repeated(operands[1], ty)),
+            OpKind::Pad { .. } if empty(self, 0) => Some(self.repeated(operands[1], ty)),
+            OpKind::Scatter { .. } if operands.len() == 3 && empty(self, 2) => Some(operands[0]),
+            OpKind::DynamicUpdateSlice if empty(self, 1) => Some(operands[0]),
+            _ => None,
+        }
+    }
+
+    /// A scalar as every element of a tensor.
+    fn repeated(&mut self, scalar: ValueId, ty: &TensorType) -> ValueId {
+        if ty.rank() == 0 { scalar } else { self.emit(OpKind::Broadcast { dims: vec![] }, vec![scalar], ty.clone()) }
     }
 }
 

@@ -290,6 +290,13 @@ impl Lowering<'_> {
     }
 
     fn kernel(&mut self, unit: &Unit) {
+        // What has no elements has a buffer, so that it can be an argument or a result, and nothing to compute.
+        if unit.writes.iter().all(|&v| self.local.graph.ty(v).elements() == 0) {
+            for &v in &unit.writes {
+                self.written(v, unit.phase);
+            }
+            return;
+        }
         let built = build::kernel(self.local, self.classes, unit, &|v| self.buffer_of.contains_key(&v));
         let (mut reads, mut writes) = (vec![], vec![]);
         for argument in &built.arguments {
@@ -397,10 +404,10 @@ impl Lowering<'_> {
         let mut moves = Vec::new();
         for (v, to) in copies {
             let from = self.read(v);
-            if from == to {
+            let ty = self.buffers[to].buffer.ty.clone();
+            if from == to || ty.elements() == 0 {
                 continue;
             }
-            let ty = self.buffers[to].buffer.ty.clone();
             let name = self.buffers[to].buffer.name.clone();
             let from = if self.buffers[from].buffer.persistent {
                 let b = self.draft(name.clone(), ty.clone(), 1, BufferKind::Temporary, false);
