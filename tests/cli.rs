@@ -59,7 +59,6 @@ fn requests_that_make_no_sense_are_refused() {
     compile(&["--mesh", "0"], 2, &["E0402"]);
     compile(&["--mesh", "2xx"], 2, &["E0409"]);
     compile(&["--mesh", "2x2", "--stages", "2"], 2, &["E0402", "`--stages 1` fits"]);
-    compile(&["--mesh", "2x2x2x2", "--cluster", "local:16"], 2, &["E0505", "4 axes", "--mesh"]);
     compile(&["--stages", "3"], 2, &["E0402"]);
     compile(&["--stages", "many"], 2, &["E0409"]);
     compile(&["--microbatches", "0"], 2, &["E0404", "help"]);
