@@ -99,7 +99,7 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { free: 12, work: WORK, threads: 2, round: 16, exhaustive: false }
+        Effort { free: 8, work: WORK, threads: 2, round: 16, exhaustive: false }
     }
 }
 
