@@ -55,6 +55,10 @@ impl StepGraph {
     pub fn phase_of(&self, op: OpId) -> Phase {
         self.phase[op.0 as usize]
     }
+    /// Whether an op adds up over the microbatches.
+    pub fn accumulates(&self, op: OpId) -> bool {
+        matches!(&self.graph.ops[op].kind, OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH])
+    }
     /// The shape under which the runtime sees an argument: with the microbatch first where it is held in slots.
     pub fn global_shape(&self, input: usize) -> Vec<u64> {
         let shape = self.graph.ty(self.graph.inputs[input]).shape.clone();

@@ -7,6 +7,7 @@
 
 use crate::compute::{memory, streamed};
 use crate::device::{DeviceKind, FlopsPerSecond, Tile};
+use ir::op::DotDims;
 use ir::{Bytes, DType, Flops, Seconds};
 
 /// A batched matrix product `[batch, m, k] · [batch, k, n]`.
@@ -25,6 +26,18 @@ pub struct MatMulShape {
 }
 
 impl MatMulShape {
+    /// The product that a dot over operands of two shapes is.
+    pub fn of_dot(dims: &DotDims, lhs: &[u64], rhs: &[u64], dtype: DType) -> MatMulShape {
+        let product = |dims: &[usize], shape: &[u64]| dims.iter().map(|&d| shape[d]).product();
+        MatMulShape {
+            batch: product(&dims.lhs_batch, lhs),
+            m: product(&dims.lhs_free(lhs.len()), lhs),
+            n: product(&dims.rhs_free(rhs.len()), rhs),
+            k: product(&dims.lhs_contract, lhs),
+            dtype,
+        }
+    }
+
     /// Two per multiply-add.
     pub fn flops(&self) -> Flops {
         Flops(2.0 * self.batch as f64 * self.m as f64 * self.n as f64 * self.k as f64)

@@ -7,7 +7,6 @@ use super::presets::{Classes, batch_factors, residual_classes};
 use super::problem::{Node, Space};
 use crate::step::StepGraph;
 use ir::AxisId;
-use ir::op::OpKind;
 use ir::plan::Interface;
 use ir::program::BufferKind;
 use std::collections::BTreeSet;
@@ -54,11 +53,7 @@ impl Grid {
         let root = |set: BTreeSet<usize>, classes: &Classes| -> BTreeSet<usize> { set.into_iter().map(|c| classes.root(c)).collect() };
         let batch = root(batch, &classes);
         let whole: BTreeSet<usize> = root(whole, &classes).union(&batch).copied().collect();
-        let accumulates = groups
-            .groups
-            .iter()
-            .map(|g| g.ops.iter().any(|&o| matches!(&step.graph.ops[o].kind, OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH])))
-            .collect();
+        let accumulates = groups.groups.iter().map(|g| g.ops.iter().any(|&o| step.accumulates(o))).collect();
         Grid {
             batch: groups.groups.iter().map(|g| batch_factors(g, &mut classes, &batch)).collect(),
             whole: groups.groups.iter().map(|g| batch_factors(g, &mut classes, &whole)).collect(),

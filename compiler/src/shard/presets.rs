@@ -9,10 +9,9 @@ use super::groups::{Choice, Group, Groups};
 use super::problem::{Node, Space};
 use crate::step::StepGraph;
 use ir::diagnostic::{Diagnostic, Result, nearest};
-use ir::op::OpKind;
 use ir::plan::Interface;
 use ir::program::BufferKind;
-use ir::{AxisId, Sharding, ValueId};
+use ir::{Sharding, ValueId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A named restriction.
@@ -139,8 +138,7 @@ impl Restriction {
             _ => {}
         }
         let group = &space.cx.groups.groups[g];
-        let accumulates =
-            group.ops.iter().any(|&o| matches!(&space.cx.step.graph.ops[o].kind, OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH]));
+        let accumulates = group.ops.iter().any(|&o| space.cx.step.accumulates(o));
         if accumulates {
             return match self.preset {
                 // Whole where what is accumulated is whole on every device; a partial stays one until the last microbatch, which costs less.

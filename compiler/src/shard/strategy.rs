@@ -182,14 +182,7 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
         match &op.kind {
             OpKind::Dot(d) => {
                 let (l, r) = (extents(0), extents(1));
-                let product = |dims: &[usize], s: &[u64]| dims.iter().map(|&d| s[d]).product::<u64>();
-                total += cx.model.matmul(&MatMulShape {
-                    batch: product(&d.lhs_batch, &l),
-                    m: product(&d.lhs_free(l.len()), &l),
-                    n: product(&d.rhs_free(r.len()), &r),
-                    k: product(&d.lhs_contract, &l),
-                    dtype: graph.ty(op.operands[0]).dtype,
-                });
+                total += cx.model.matmul(&MatMulShape::of_dot(d, &l, &r, graph.ty(op.operands[0]).dtype));
             }
             OpKind::Convolution(d) => {
                 let (l, r) = (extents(0), extents(1));

@@ -13,10 +13,9 @@ use crate::shard::reshard::Resharder;
 use crate::shard::strategy::Context;
 use crate::step::StepGraph;
 use crate::stop::Stop;
-use ir::op::OpKind;
 use ir::plan::{Recompute, SolveReport};
 use ir::program::{BufferKind, Phase};
-use ir::{AxisId, Diagnostic, Mesh, SecondaryMap, Sharding, ValueId};
+use ir::{Diagnostic, Mesh, SecondaryMap, Sharding, ValueId};
 use solver::{Options, Outcome};
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -144,8 +143,6 @@ pub struct LayerCost {
     pub backward: f64,
     /// Once, after the last microbatch.
     pub after: f64,
-    /// Seconds of the times above that are communication: (per microbatch, once).
-    pub communication: (f64, f64),
     /// Parameters, optimizer state, data and what is computed before the microbatches.
     pub resident: f64,
     /// Gradients: what is accumulated over the microbatches.
@@ -237,11 +234,6 @@ impl<'a> Bench<'a> {
     #[must_use]
     pub fn until(self, stop: &Stop) -> Bench<'a> {
         Bench { stop: stop.clone(), ..self }
-    }
-
-    /// What may be chosen.
-    pub fn space(&self) -> &Space<'a> {
-        &self.space
     }
 
     /// Solves under a restriction, memory limits and a start; `phases` as in [`Weights`].
@@ -413,10 +405,6 @@ impl<'a> Bench<'a> {
                 Phase::Backward => cost.backward += seconds,
                 Phase::After => cost.after += seconds,
             }
-            match phase {
-                Phase::Forward | Phase::Backward => cost.communication.0 += communication,
-                Phase::Before | Phase::After => cost.communication.1 += communication,
-            }
         }
         for (cost, phases) in layers.iter_mut().zip(alive) {
             cost.transient = phases.into_iter().map(peak).fold(0.0, f64::max);
@@ -462,7 +450,7 @@ fn held(step: &StepGraph, stored: &SecondaryMap<ValueId, bool>, groups: &Groups)
         if group.output.is_some() || !stored[v] || replaced[v] {
             return None;
         }
-        let accumulates = group.ops.iter().any(|&o| matches!(&step.graph.ops[o].kind, OpKind::AllReduce { axes, .. } if axes == &[AxisId::MICROBATCH]));
+        let accumulates = group.ops.iter().any(|&o| step.accumulates(o));
         Some(match (phase(g), last[v]) {
             (Phase::Before, _) => Held::Resident,
             (Phase::Forward | Phase::Backward, last) if accumulates || last == Some(Phase::After) => Held::Gradient,

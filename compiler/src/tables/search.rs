@@ -243,16 +243,14 @@ fn within(model: &Model<'_>, known: Verdict, look: impl FnOnce() -> Verdict) -> 
 /// Runs independent work on some threads; results are in the order of the list.
 fn parallel<T: Send>(list: &[usize], threads: usize, work: &(dyn Fn(usize) -> T + Sync)) -> Vec<(usize, T)> {
     let threads = threads.max(1).min(list.len().max(1));
-    let mut out: Vec<(usize, T)> = std::thread::scope(|scope| {
+    std::thread::scope(|scope| {
         let handles: Vec<_> = (0..threads)
             .map(|t| scope.spawn(move || list.iter().enumerate().skip(t).step_by(threads).map(|(k, &i)| (k, (i, work(i)))).collect::<Vec<_>>()))
             .collect();
         let mut all: Vec<(usize, (usize, T))> = handles.into_iter().flat_map(|h| h.join().unwrap_or_else(|e| std::panic::resume_unwind(e))).collect();
         all.sort_by_key(|x| x.0);
         all.into_iter().map(|x| x.1).collect()
-    });
-    out.shrink_to_fit();
-    out
+    })
 }
 
 /// Seconds that one device would need for the matrix products of one microbatch of the whole model, at its peak.
@@ -263,14 +261,7 @@ fn products(p: &Prepared, prices: &dyn CostModel) -> f64 {
     for (id, op) in graph.ops.iter().filter(|(id, _)| matches!(p.step.phase_of(*id), Phase::Forward | Phase::Backward)) {
         if let OpKind::Dot(d) = &op.kind {
             let (l, r) = (&graph.ty(op.operands[0]).shape, &graph.ty(op.operands[1]).shape);
-            let product = |dims: &[usize], s: &[u64]| dims.iter().map(|&d| s[d]).product::<u64>();
-            let shape = MatMulShape {
-                batch: product(&d.lhs_batch, l),
-                m: product(&d.lhs_free(l.len()), l),
-                n: product(&d.rhs_free(r.len()), r),
-                k: product(&d.lhs_contract, l),
-                dtype: graph.ty(op.operands[0]).dtype,
-            };
+            let shape = MatMulShape::of_dot(d, l, r, graph.ty(op.operands[0]).dtype);
             of_layer[p.layers.of[id.0 as usize] as usize] += shape.flops().0 / prices.cluster().device.peak.of(shape.dtype).0;
         }
     }
