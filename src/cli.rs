@@ -25,6 +25,10 @@ pub(crate) enum Command {
     Compile(Box<crate::compile::Args>),
     /// Trace the training step of a model by its configuration.
     Trace(crate::trace::Args),
+    /// Predict what a fixed setting gives: time per step and its parts, FLOP/s, memory.
+    Predict(Box<crate::predict::Args>),
+    /// Judge predictions by published measurements.
+    Judge(crate::judge::Args),
     /// Execute a plan.
     Run(crate::run::Args),
     /// Check a plan against the step it was made from.
@@ -33,6 +37,8 @@ pub(crate) enum Command {
     View(crate::view::Args),
     /// Tell why a value, op, layer or stage is as it is.
     Explain(crate::explain::Args),
+    /// Predict every known strategy, side by side.
+    Compare(Box<crate::compare::Args>),
     /// Compare two plans: what changed and what it costs.
     Diff(crate::diff::Args),
     /// Show, import and measure clusters.
@@ -45,10 +51,13 @@ impl Command {
         match self {
             Command::Compile(args) => crate::compile::command(args, terminal),
             Command::Trace(args) => crate::trace::command(args, terminal),
+            Command::Predict(args) => crate::predict::command(args, terminal),
+            Command::Judge(args) => crate::judge::command(args, terminal),
             Command::Run(args) => crate::run::command(args, terminal),
             Command::Verify(args) => crate::verify::command(args, terminal),
             Command::View(args) => crate::view::command(args, terminal),
             Command::Explain(args) => crate::explain::command(args, terminal),
+            Command::Compare(args) => crate::compare::command(args, terminal),
             Command::Diff(args) => crate::diff::command(args, terminal),
             Command::Cluster(args) => crate::cluster::command(args, terminal),
         }

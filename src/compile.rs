@@ -1,10 +1,10 @@
 //! `compile MODEL --cluster CLUSTER -o PLAN`: plans a step and makes its code.
 
 use crate::diagnostics::Terminal;
+use crate::given::{self, Given};
 use crate::outputs::check_outputs;
-use crate::trace::{Tracing, described};
 use compiler::batch::state::Overrides;
-use compiler::import::{self, Imported};
+use compiler::lower::report;
 use compiler::pipeline::{self, Options, Timings};
 use compiler::stop::Stop;
 use compiler::tables;
@@ -13,33 +13,21 @@ use compiler::tables::search::Effort;
 use cost_model::Cluster;
 use ir::plan::{Plan, Premises, Recompute, Request};
 use ir::program::{InstructionKind, ScheduleKind};
-use ir::{Bytes, Diagnostic, Diagnostics, Result};
+use ir::{Diagnostic, Diagnostics, Result};
 use serde_json::json;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 /// Plan a training step for a cluster.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The step, as `jax.jit(train_step).lower(…).as_text()` prints it.
-    #[arg(required_unless_present = "config", conflicts_with = "config")]
-    model: Option<PathBuf>,
-    /// Instead of a step a model's shape, a Hugging Face `config.json`, whose step is traced.
-    #[arg(long, value_name = "FILE")]
-    config: Option<PathBuf>,
     #[command(flatten)]
-    tracing: Tracing,
-    /// The cluster: `local:N`, `dgx-a100:N`, `dgx-h100:N`, `p3.16xlarge:N`, or a TOML file.
-    #[arg(long)]
-    cluster: String,
-    /// Times measured on that cluster, as `cluster measure` writes them; they are preferred to formulas.
-    #[arg(long, value_name = "FILE")]
-    measured: Option<PathBuf>,
+    given: Given,
     /// Where to write the plan.
     #[arg(long, short, value_name = "PLAN")]
     output: Option<PathBuf>,
-    /// Restricts the search: auto, data, tensor, zero1, zero2, zero3 or pipeline.
+    /// Restricts the search: auto, alpa, data, zero1, zero2, zero3, hsdp, megatron, gpipe, 1f1b, … (docs/strategies lists all).
     #[arg(long, default_value = "auto")]
     strategy: String,
     /// Mesh of one stage, such as 4 or 2x2; stages × mesh = devices.
@@ -51,9 +39,12 @@ pub(crate) struct Args {
     /// Number of microbatches, or auto.
     #[arg(long, value_name = "M|auto")]
     microbatches: Option<String>,
-    /// Order of microbatches: gpipe or 1f1b.
+    /// Order of microbatches: gpipe, 1f1b or interleaved.
     #[arg(long)]
     schedule: Option<String>,
+    /// With `--schedule interleaved`: how many chunks of the model a stage holds.
+    #[arg(long, value_name = "V")]
+    chunks: Option<u32>,
     /// What the backward computes again instead of keeping it: none, selective, full, or auto (as little as fits in memory).
     #[arg(long, value_name = "MODE")]
     recompute: Option<String>,
@@ -78,9 +69,15 @@ pub(crate) struct Args {
     /// Level of the CPU code: x86-64-v2, x86-64-v3, x86-64-v4 or host.
     #[arg(long, default_value = "x86-64-v3")]
     cpu: String,
+    /// What to make code for: cpu, or a GPU architecture, cuda:sm_80, cuda:sm_90 or cuda:sm_100.
+    #[arg(long, default_value = "cpu", value_name = "TARGET")]
+    target: String,
     /// Plan without making code.
     #[arg(long)]
     no_code: bool,
+    /// Print what the GPU kernels move and take: kernels.
+    #[arg(long, value_name = "WHAT", value_parser = ["kernels"])]
+    report: Option<String>,
     /// End the search after so many seconds with the best plan so far; making code comes after, and is not counted.
     #[arg(long, value_name = "SECONDS")]
     time_limit: Option<f64>,
@@ -126,37 +123,29 @@ pub(crate) fn request(args: &Args) -> Result<Request> {
         None => None,
         Some("gpipe") => Some(ScheduleKind::GPipe),
         Some("1f1b") => Some(ScheduleKind::OneFOneB),
+        Some("interleaved") => Some(ScheduleKind::Interleaved(args.chunks.unwrap_or(2))),
         Some(other) => {
-            errors.push(Diagnostic::input("E0409", format!("`--schedule {other}`: there is no such schedule")).with_help("use `gpipe` or `1f1b`"));
+            errors
+                .push(Diagnostic::input("E0409", format!("`--schedule {other}`: there is no such schedule")).with_help("use `gpipe`, `1f1b` or `interleaved`"));
             None
         }
     };
-    let recompute = match args.recompute.as_deref() {
-        None | Some("auto") => None,
-        Some(name) => {
-            let mode = Recompute::named(name);
-            if mode.is_none() {
-                let message = format!("`--recompute {name}`: there is no such recomputation");
-                errors.push(Diagnostic::input("E0409", message).with_help("use `none`, `selective`, `full` or `auto`"));
-            }
-            mode
+    match (schedule, args.chunks) {
+        (Some(ScheduleKind::Interleaved(_)), Some(0 | 1)) => {
+            errors.push(Diagnostic::input("E0409", "`--chunks`: a stage that interleaves holds at least two chunks").with_help("for example `--chunks 2`"));
         }
-    };
-    let memory_limit = match args.memory_limit.as_deref().map(str::parse::<Bytes>) {
-        None => None,
-        Some(Ok(b)) => Some(b),
-        Some(Err(e)) => {
-            errors.push(Diagnostic::input("E0409", format!("`--memory-limit`: {e}")));
-            None
+        (Some(ScheduleKind::Interleaved(_)), _) | (_, None) => {}
+        (_, Some(_)) => {
+            errors.push(Diagnostic::input("E0409", "`--chunks` is for interleaved schedules").with_help("add `--schedule interleaved`"));
         }
-    };
+    }
+    let recompute = given::recompute(args.recompute.as_deref(), &mut errors);
+    let memory_limit = given::memory_limit(args.memory_limit.as_deref(), &mut errors);
     if !errors.is_empty() {
         return Err(Diagnostics(errors));
     }
-    let path = args.model.as_ref().or(args.config.as_ref());
-    let model = path.and_then(|p| p.file_name()).map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     Ok(Request {
-        model,
+        model: args.given.name(),
         strategy: args.strategy.clone(),
         mesh,
         stages,
@@ -180,30 +169,34 @@ fn time_limit(args: &Args) -> Result<Option<Duration>> {
     }
 }
 
+/// What code is made for, `--target` and `--cpu` as one name.
+fn code_for(args: &Args) -> Result<String> {
+    match args.target.as_str() {
+        "cpu" => Ok(args.cpu.clone()),
+        cuda if cuda.starts_with("cuda:") => Ok(cuda.to_owned()),
+        other => Err(Diagnostic::input("E0804", format!("`--target {other}`: there is no such target"))
+            .with_help("use `cpu`, or a GPU architecture such as `cuda:sm_90`")
+            .into()),
+    }
+}
+
 /// What else the plan depends on.
 pub(crate) fn premises(args: &Args) -> Result<Premises> {
-    let mut cluster = if Cluster::is_file(&args.cluster) {
-        let bytes = runtime::checkpoint::read_file(std::path::Path::new(&args.cluster))?;
+    let mut cluster = if Cluster::is_file(&args.given.cluster) {
+        let bytes = runtime::checkpoint::read_file(std::path::Path::new(&args.given.cluster))?;
         String::from_utf8_lossy(&bytes).into_owned()
     } else {
-        args.cluster.clone()
+        args.given.cluster.clone()
     };
-    if let Some((_, table)) = measured(args)? {
+    if let Some((_, table)) = args.given.table()? {
         // As one cluster file: a preset by its name, and the table after what is there.
-        if !Cluster::is_file(&args.cluster) {
-            let name = Cluster::parse(&args.cluster)?.name;
+        if !Cluster::is_file(&args.given.cluster) {
+            let name = Cluster::parse(&args.given.cluster)?.name;
             cluster = format!("base = \"{name}\"\nname = \"{name}\"");
         }
         cluster = format!("{cluster}\n{table}");
     }
     Ok(Premises { cluster, ..overridden(args) })
-}
-
-/// The table of `--measured`: its name and its text.
-fn measured(args: &Args) -> Result<Option<(String, String)>> {
-    let Some(path) = &args.measured else { return Ok(None) };
-    let bytes = runtime::checkpoint::read_file(path)?;
-    Ok(Some((path.display().to_string(), String::from_utf8_lossy(&bytes).into_owned())))
 }
 
 /// What the user says of the step.
@@ -220,22 +213,16 @@ fn stated_pin(pin: &ir::text::Pin) -> String {
 /// `compile`.
 pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let mut request = request(args)?;
-    let mut cluster = Cluster::parse(&args.cluster)?;
-    if let Some((file, table)) = measured(args)? {
-        cluster = cluster.with_measured(&file, &table)?;
-    }
+    let cluster = args.given.cluster()?;
     request.premises = premises(args)?;
     let overrides = Overrides::parse(args.state.as_deref(), args.batch.as_deref(), args.loss.as_deref())?;
-    let mut sources = vec![("the cluster's description", Path::new(&args.cluster))];
-    sources.extend(args.measured.iter().map(|path| ("the measured times", path.as_path())));
-    sources.extend(args.model.iter().chain(&args.config).map(|path| ("the model", path.as_path())));
-    check_outputs(&sources, &[("-o", args.output.as_deref())])?;
+    check_outputs(&args.given.files(), &[("-o", args.output.as_deref())])?;
     if let Some(path) = &args.output {
         runtime::checkpoint::check_writable(path)?;
     }
     let start = std::time::Instant::now();
     let mut stop = Stop::after(time_limit(args)?).or_when(crate::interrupt::wish());
-    let (imported, stacks) = read(args, terminal)?;
+    let (imported, stacks) = args.given.read(&args.given.tracing, args.no_code, terminal)?;
     request.premises.stacks = stacks;
     terminal.notes(&imported.notes);
     let line = terminal.progress_line(args.progress);
@@ -246,7 +233,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         request.pins.extend(imported.pins.iter().filter(|p| p.function == "main").map(stated_pin));
     }
     let parsed = start.elapsed();
-    let options = Options { request, overrides, cluster, level: args.cpu.clone(), code: !args.no_code, stop };
+    let options = Options { request, overrides, cluster, level: code_for(args)?, code: !args.no_code, stop };
     let mut timings = Timings(vec![("import", parsed)]);
     let plan = if args.no_code && !options.request.premises.stacks.is_empty() {
         let stacks = options.request.premises.stacks.clone();
@@ -261,31 +248,10 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         runtime::checkpoint::write_atomically(path, &plan.to_bytes())?;
     }
     summary(&plan, args, &timings, terminal);
-    Ok(ExitCode::SUCCESS)
-}
-
-/// Layers of a repeated block that are traced where only a plan is asked for: its two ends, and two between them.
-const TRACED_LAYERS: u32 = 4;
-
-/// The step, imported or traced from a configuration, and of which stacks of layers it has few.
-fn read(args: &Args, terminal: &Terminal) -> Result<(Imported, Vec<(String, u32, u32)>)> {
-    match (&args.model, &args.config) {
-        (Some(_), _) if args.tracing.is_given() => {
-            let d = Diagnostic::input("E0409", "a batch, sequence, element type, optimizer or depth is asked for, and the step has its own already");
-            Err(d.with_help("leave those flags out, or name a model's shape by `--config`").into())
-        }
-        (Some(model), _) => Ok((import::import(model)?, Vec::new())),
-        (None, Some(config)) => {
-            let traced = args.tracing.trace_layers(config, args.no_code.then_some(TRACED_LAYERS), terminal)?;
-            terminal.progress("Traced", &described(&traced, config));
-            let few = traced.runs.iter().filter(|r| r.depth_traced < r.depth_full);
-            let stacks = few.map(|r| (r.prefix.clone(), r.depth_traced, r.depth_full)).collect();
-            Ok((Imported { module: traced.module, notes: Vec::new(), pins: Vec::new() }, stacks))
-        }
-        (None, None) => {
-            Err(Diagnostic::input("E0409", "neither a step nor a configuration is given").with_help("name a step, or a model by `--config`").into())
-        }
+    if args.report.is_some() {
+        crate::kernels::print(&report::report(&plan)?, terminal);
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 /// What the layers recompute: one word when they agree, else how many of each.
@@ -307,7 +273,9 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
     if terminal.json() {
         terminal.object(&json!({
             "plan": args.output.as_ref().map(|p| p.display().to_string()),
-            "stages": plan.stages.len(),
+            "stages": plan.pipeline_stages(),
+            "schedule": plan.schedule.kind.name(),
+            "chunks": plan.schedule.kind.chunks(),
             "mesh": stage.mesh.axes.iter().map(|a| a.size).collect::<Vec<_>>(),
             "microbatches": plan.schedule.microbatches,
             "recompute": plan.layers.iter().map(|l| l.recompute.name()).collect::<Vec<_>>(),
@@ -332,8 +300,8 @@ fn summary(plan: &Plan, args: &Args, timings: &Timings, terminal: &Terminal) {
     terminal.progress(
         "Cut",
         &format!(
-            "{} stage(s) of mesh {} · {} microbatch(es) · {:?} · {}",
-            plan.stages.len(),
+            "{} stage(s) of mesh {} · {} microbatch(es) · {} · {}",
+            plan.pipeline_stages(),
             stage.mesh,
             plan.schedule.microbatches,
             plan.schedule.kind,

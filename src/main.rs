@@ -4,12 +4,17 @@
 
 mod cli;
 mod cluster;
+mod compare;
 mod compile;
 mod diagnostics;
 mod diff;
 mod explain;
+mod given;
 mod interrupt;
+mod judge;
+mod kernels;
 mod outputs;
+mod predict;
 mod progress;
 mod run;
 mod trace;
@@ -19,6 +24,10 @@ mod what_if;
 
 use clap::Parser;
 use std::process::ExitCode;
+
+/// Planning makes and drops millions of small lists.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     let cli = cli::Cli::parse();

@@ -1,10 +1,14 @@
 //! `run PLAN`: executes a plan and prints a line per step.
+//!
+//! With `--save-every` the state is saved on the way. A step is told only when the checkpoint before it is on disk, so of the steps that were told a killed run
+//! loses at most as many as lie between two checkpoints.
 
 use crate::diagnostics::Terminal;
 use crate::outputs::check_outputs;
 use ir::plan::Plan;
 use ir::{Bytes, DType, Diagnostic, Result};
-use runtime::checkpoint::{self, Batches};
+use runtime::checkpoint::{self, Batches, Checkpoint, Store};
+use runtime::session::RankMemory;
 use runtime::{Arguments, Options, Session, StepReport};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -26,12 +30,21 @@ pub(crate) struct Args {
     /// Take zeros for data that no file holds.
     #[arg(long)]
     zeros: bool,
-    /// How many steps; by default one for each batch, or one.
+    /// How many steps, those before a checkpoint included; by default one for each batch, or one.
     #[arg(long, value_name = "N")]
     steps: Option<u64>,
-    /// Where to write the state after the last step, whole and unsharded.
-    #[arg(long, value_name = "FILE")]
+    /// The file for the state after the last step, whole and unsharded; with `--save-every`, the folder for checkpoints.
+    #[arg(long, value_name = "PATH")]
     save: Option<PathBuf>,
+    /// Save a checkpoint after every K steps, and after the last; it is written while the next step runs.
+    #[arg(long, value_name = "K", requires = "save", value_parser = clap::value_parser!(u64).range(1..))]
+    save_every: Option<u64>,
+    /// How many checkpoints are kept.
+    #[arg(long, value_name = "N", requires = "save_every", default_value_t = 2, value_parser = clap::value_parser!(u32).range(1..))]
+    keep: u32,
+    /// Continue from the newest whole checkpoint of this folder, saved under this or any other plan of the same step.
+    #[arg(long, value_name = "DIR")]
+    resume: Option<PathBuf>,
     /// Where to write what happened when, for ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
@@ -116,33 +129,109 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         }
         None => None,
     };
-    for path in args.save.iter().chain(&args.trace) {
+    let resumed = match &args.resume {
+        Some(folder) => {
+            let (checkpoint, notes) = Checkpoint::newest(folder)?;
+            terminal.notes(&notes);
+            checkpoint.check(&plan)?;
+            Some(checkpoint)
+        }
+        None => None,
+    };
+    let first = resumed.as_ref().map_or(0, |c| c.manifest.step);
+    let save_file = args.save.as_ref().filter(|_| args.save_every.is_none());
+    for path in save_file.into_iter().chain(&args.trace) {
         checkpoint::check_writable(path)?;
     }
-    let given = batches.as_ref().map(|b| b.batch(0)).unwrap_or_default();
+    let given = batches.as_ref().map(|b| b.batch(first)).unwrap_or_default();
     let together: Arguments = inputs.into_iter().chain(given).collect();
-    if !args.zeros && (!args.inputs.is_empty() || args.batches.is_some()) {
+    if !args.zeros && (!args.inputs.is_empty() || args.batches.is_some() || resumed.is_some()) {
         check_data(&plan, &together)?;
     }
+    let store = match (&args.save, args.save_every) {
+        (Some(folder), Some(_)) => {
+            let (store, notes) = Store::open(folder, args.keep as usize, resumed.as_ref())?;
+            terminal.notes(&notes);
+            Some(store)
+        }
+        _ => None,
+    };
     let options = Options { timeout: Duration::from_secs(args.timeout), trace: args.trace.is_some() };
     let mut session = Session::open(&plan, &options)?;
-    let memory = session.memory();
-    let (arenas, beside) = memory.iter().fold((0, 0), |(a, b), m| (a + m.arena as u64, b + m.overhead as u64));
-    let text = format!("{}  {} ranks · arenas {} · beside them {}", args.plan.display(), memory.len(), Bytes(arenas), Bytes(beside));
-    terminal.progress("Opened", &text);
-    terminal.notes(&session.set_inputs(&together)?);
-    let steps = args.steps.unwrap_or_else(|| batches.as_ref().map_or(1, Batches::steps));
-    for step in 0..steps {
-        let batch = batches.as_ref().map(|b| b.batch(step)).unwrap_or_default();
-        print(&plan, &session.step(&batch)?, terminal);
+    if let Some(store) = store {
+        session.save_to(store, options.timeout)?;
     }
-    if let Some(path) = &args.save {
+    opened(args, &session, terminal);
+    begin(&mut session, &together, resumed.as_ref(), terminal)?;
+    let steps = args.steps.unwrap_or_else(|| batches.as_ref().map_or(1, Batches::steps));
+    if steps <= first {
+        terminal.notes(&[Diagnostic::note("N0661", format!("the checkpoint is of step {first}, and {steps} were asked for: there is nothing left to run"))]);
+    }
+    let mut unsaved = None;
+    for step in first..steps {
+        let batch = batches.as_ref().map(|b| b.batch(step)).unwrap_or_default();
+        let report = session.step(&batch)?;
+        settle(&mut session, &mut unsaved, terminal);
+        print(&plan, &report, terminal);
+        if args.save_every.is_some_and(|k| (step + 1) % k == 0 || step + 1 == steps) {
+            session.save()?;
+        }
+    }
+    settle(&mut session, &mut unsaved, terminal);
+    if let Some(path) = save_file {
         checkpoint::write(path, &session.state()?)?;
     }
     if let Some(path) = &args.trace {
         checkpoint::write_atomically(path, session.trace()?.to_string().as_bytes())?;
     }
-    Ok(ExitCode::SUCCESS)
+    match unsaved {
+        Some(step) if step == steps => {
+            let d = Diagnostic::outcome("E0665", format!("the state after step {step} is not saved: its checkpoint could not be written"));
+            Err(d.with_help("see the warning above; free space, then `--resume` from the newest checkpoint").into())
+        }
+        _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// Says what was opened.
+fn opened(args: &Args, session: &Session, terminal: &Terminal) {
+    let memory = session.memory();
+    let sum = |of: fn(&RankMemory) -> usize| Bytes(memory.iter().map(|m| of(m) as u64).sum());
+    let mut text = format!("{}  {} ranks · arenas {} · beside them {}", args.plan.display(), memory.len(), sum(|m| m.arena), sum(|m| m.overhead));
+    if args.save_every.is_some() {
+        text += &format!(" · to save from {}", sum(|m| m.snapshot));
+    }
+    terminal.progress("Opened", &text);
+}
+
+/// Gives the session what it begins with: the arguments, and in the place of state a checkpoint's.
+fn begin(session: &mut Session, arguments: &Arguments, resumed: Option<&Checkpoint>, terminal: &Terminal) -> Result<()> {
+    let mut notes = session.set_inputs(arguments)?;
+    if let Some(checkpoint) = resumed {
+        session.restore(checkpoint)?;
+        // Zeros for state were only there until it was restored; data were checked before.
+        notes.retain(|n| n.code != "N0601");
+        terminal.progress("Resumed", &format!("step {}  {}", checkpoint.manifest.step, checkpoint.folder.display()));
+    }
+    terminal.notes(&notes);
+    Ok(())
+}
+
+/// Waits for the checkpoint that is under way; `unsaved` becomes the step of one that failed.
+fn settle(session: &mut Session, unsaved: &mut Option<u64>, terminal: &Terminal) {
+    while let Some((step, outcome)) = session.saved(true) {
+        match outcome {
+            Ok(saved) => {
+                *unsaved = None;
+                terminal.progress("Saved", &format!("step {step}  {} · {} · {:.2} s", saved.folder.display(), Bytes(saved.bytes), saved.seconds));
+                terminal.notes(&saved.note.map(|n| Diagnostic::warning("W0662", n)).into_iter().collect::<Vec<_>>());
+            }
+            Err(warning) => {
+                *unsaved = Some(step);
+                terminal.notes(&[warning]);
+            }
+        }
+    }
 }
 
 fn print(plan: &Plan, report: &StepReport, terminal: &Terminal) {

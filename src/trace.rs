@@ -46,6 +46,16 @@ impl Tracing {
         numbers.contains(&true) || self.dtype.is_some() || self.optimizer.is_some()
     }
 
+    /// Examples of a step, where they are said.
+    pub(crate) fn batch(&self) -> Option<u64> {
+        self.global_batch
+    }
+
+    /// The same without them.
+    pub(crate) fn without_batch(&self) -> Tracing {
+        Tracing { global_batch: None, ..self.clone() }
+    }
+
     fn settings(&self) -> Result<Settings> {
         let mut errors = Vec::new();
         let usual = Settings::default();
@@ -89,7 +99,8 @@ impl Tracing {
     }
 }
 
-fn read(path: &Path) -> Result<Config> {
+/// Reads a configuration.
+pub(crate) fn read(path: &Path) -> Result<Config> {
     let name = path.display().to_string();
     let unreadable = |e: std::io::Error| Diagnostic::input("E0118", format!("`{name}` cannot be read: {e}"));
     let metadata = std::fs::metadata(path).map_err(unreadable)?;
@@ -191,7 +202,7 @@ pub(crate) fn described(traced: &Traced, path: &Path) -> String {
 }
 
 /// A number with a unit of thousands: `124.4 M`.
-fn count(n: u64) -> String {
+pub(crate) fn count(n: u64) -> String {
     let n = n as f64;
     match n {
         n if n >= 1e12 => format!("{:.2} T", n / 1e12),

@@ -36,7 +36,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
 }
 
 /// Writes a file under a temporary name beside it and renames it, so that a reader never sees a part.
-fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
+pub(crate) fn write_whole(path: &Path, bytes: &[u8]) -> Result<()> {
     let name = path.file_name().map_or_else(String::new, |n| n.to_string_lossy().into_owned());
     let temporary = path.with_file_name(format!(".{name}.{}.part", std::process::id()));
     let written = if path.is_dir() {

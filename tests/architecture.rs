@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("solver", &[]),
     ("mlir", &["ir"]),
     ("compiler", &["ir", "cost_model", "solver", "mlir"]),
-    ("runtime", &["ir"]),
+    ("ptx", &[]),
+    ("runtime", &["ir", "ptx"]),
     ("viz", &["ir"]),
     ("shardwright", &["ir", "models", "cost_model", "compiler", "runtime", "viz"]),
 ];

@@ -84,6 +84,19 @@ fn recomputed_steps_run() {
 }
 
 #[test]
+fn stages_of_several_chunks_run() {
+    let settings = [
+        "--cluster local:2 --stages 2 --microbatches 4 --schedule interleaved",
+        "--stages 2 --mesh 2 --microbatches 4 --schedule interleaved",
+        "--cluster local:2 --stages 2 --microbatches 2 --chunks 3 --recompute full",
+    ];
+    check(&bundled("gpt_tiny"), &settings);
+    if let Some(model) = exported("gpt_4l") {
+        check(&model, &settings[..2]);
+    }
+}
+
+#[test]
 fn uneven_heads_and_batches_run() {
     let settings =
         ["--cluster local:4", "--strategy data", "--strategy tensor", "--strategy zero3", "--mesh 2x2", "--cluster local:2 --stages 2 --microbatches 3"];

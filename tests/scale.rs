@@ -101,3 +101,108 @@ fn plans_depend_on_the_model_alone() {
     assert_eq!(deep.depth.len(), one.depth.len() + 36);
     assert_eq!(deep.stages.last().map(|s| s.layers.1), Some(deep.depth.len() as u32));
 }
+
+/// A published model on its cluster, with the stages, mesh and microbatches that do well for it, so that a test can afford all of them.
+struct Large {
+    config: &'static str,
+    cluster: &'static str,
+    batch: u64,
+    sequence: u64,
+    stages: u32,
+    mesh: &'static [u32],
+    microbatches: u32,
+}
+
+const LARGE: &[Large] = &[
+    Large { config: "llama3_8b", cluster: "dgx-h100:8", batch: 512, sequence: 8192, stages: 1, mesh: &[8, 8], microbatches: 16 },
+    Large { config: "gpt_39b", cluster: "p3.16xlarge:8", batch: 1024, sequence: 1024, stages: 16, mesh: &[2, 2], microbatches: 512 },
+    Large { config: "gpt3_175b", cluster: "dgx-a100:128", batch: 1536, sequence: 2048, stages: 8, mesh: &[32, 4], microbatches: 48 },
+    Large { config: "llama3_405b", cluster: "dgx-h100:2048", batch: 2048, sequence: 8192, stages: 32, mesh: &[32, 16], microbatches: 64 },
+    Large { config: "mixtral_8x22b", cluster: "dgx-h100:16", batch: 512, sequence: 4096, stages: 8, mesh: &[4, 4], microbatches: 64 },
+    Large { config: "gpt_1t", cluster: "dgx-a100:384", batch: 3072, sequence: 2048, stages: 32, mesh: &[12, 8], microbatches: 256 },
+];
+
+fn read_config(name: &str) -> Config {
+    let path = format!("{}/examples/configs/{name}.json", env!("CARGO_MANIFEST_DIR"));
+    let text = std::fs::read_to_string(&path).expect("the configuration is in the repository");
+    Config::read(&path, &text).expect("the keys are those of a family")
+}
+
+/// Plans a traced step without code, as `compile --config … --no-code` does.
+fn without_code(traced: &Traced, cluster: Cluster, request: Request, effort: &Effort) -> Plan {
+    let stacks: Vec<(String, u32, u32)> = traced.runs.iter().map(|r| (r.prefix.clone(), r.depth_traced, r.depth_full)).collect();
+    let request = Request { strategy: "auto".into(), ..request };
+    let options = Options { request, overrides: Default::default(), cluster, level: "x86-64-v3".into(), code: false, stop: Stop::after(None) };
+    plan(&Shallow { module: &traced.module, stacks: &stacks }, &options, effort, &mut Timings::default()).unwrap_or_else(|e| panic!("{e}"))
+}
+
+fn large(model: &Large) -> Traced {
+    let settings = Settings { global_batch: model.batch, sequence: Some(model.sequence), precision: Precision::Bf16, depth: Some(4), ..Settings::default() };
+    models::trace(&read_config(model.config), &settings).expect("it is a step")
+}
+
+/// Every published model has a plan on its cluster that fits, and that no hand-made setting beats.
+#[test]
+fn every_large_model_has_a_plan() {
+    for model in LARGE {
+        let begin = std::time::Instant::now();
+        let request = Request { stages: Some(model.stages), mesh: model.mesh.to_vec(), microbatches: Some(model.microbatches), ..Request::default() };
+        let cluster = Cluster::parse(model.cluster).expect("a preset");
+        let limit = cluster.usable_memory();
+        let plan = without_code(&large(model), cluster, request, &Effort { free: 2, ..Effort::default() });
+        let grid = plan.by_hand.map_or(f64::INFINITY, |g| g.0);
+        println!("{}: step {}, by hand {grid} s, planned in {:.1} s", model.config, plan.schedule.step, begin.elapsed().as_secs_f64());
+        assert!(grid >= plan.schedule.step.0, "{}: a hand-made setting is faster", model.config);
+        assert!(plan.stages.iter().all(|s| s.memory.arena <= limit), "{}: a stage does not fit", model.config);
+        // Devices may have several pieces of the model each.
+        assert!((plan.stages.len() as u32).is_multiple_of(model.stages));
+        assert_eq!(plan.stages.last().map(|s| s.layers.1), Some(plan.depth.len() as u32), "{}: all layers are in stages", model.config);
+    }
+}
+
+/// Planning takes as long for sixteen thousand devices as for sixty-four.
+#[test]
+fn planning_does_not_depend_on_ranks() {
+    let traced = traced(24, Some(4));
+    let seconds = |nodes: u32| {
+        let request = Request { stages: Some(4), mesh: vec![nodes / 4, 8], microbatches: Some(1), recompute: Some(Recompute::None), ..Request::default() };
+        let begin = std::time::Instant::now();
+        let cluster = Cluster::parse(&format!("dgx-h100:{nodes}")).expect("a preset");
+        let plan = without_code(&traced, cluster, request, &Effort { free: 1, ..Effort::default() });
+        assert_eq!(plan.stages.iter().map(|s| s.devices.len() as u32).sum::<u32>(), 8 * nodes);
+        begin.elapsed().as_secs_f64()
+    };
+    let few = seconds(8).min(seconds(8));
+    let many = seconds(2048).min(seconds(2048));
+    println!("64 devices {few:.2} s, 16384 devices {many:.2} s");
+    // Other programs may take the machine's time meanwhile.
+    assert!(many < 4.0 * few + 1.0, "16384 devices take {many:.2} s and 64 take {few:.2} s");
+}
+
+const UNLIKE: &str = r#"
+base = "dgx-a100:1"
+[[nodes]]
+count = 1
+[[nodes]]
+count = 1
+device = "V100-SXM2-32GB"
+"#;
+
+/// Nodes of two kinds: every stage lies in one kind, the faster kind gets more layers, and the whole is faster than if all were the weakest.
+#[test]
+fn stages_are_planned_for_their_own_kind_of_node() {
+    let traced = traced(24, Some(4));
+    let cluster = Cluster::from_toml("unlike.toml", UNLIKE).expect("it is a cluster");
+    let request = || Request { microbatches: Some(16), recompute: Some(Recompute::None), ..Request::default() };
+    let effort = Effort { free: 1, ..Effort::default() };
+    let unlike = without_code(&traced, cluster.clone(), request(), &effort);
+    let weakest = without_code(&traced, Cluster { kinds: vec![], ..cluster }, request(), &effort);
+    println!("unlike {}, all as the weakest {}", unlike.schedule.step, weakest.schedule.step);
+    assert!(unlike.schedule.step < weakest.schedule.step);
+    let note = unlike.notes.iter().find(|n| n.code == "N0414").expect("it says which stages lie where");
+    println!("{}", note.message);
+    let node = |s: &ir::plan::StagePlan| s.devices.iter().map(|d| d / 8).collect::<std::collections::BTreeSet<_>>();
+    assert!(unlike.stages.iter().all(|s| node(s).len() == 1), "no stage spans nodes of unlike kinds");
+    let layers = |n: u32| -> u32 { unlike.stages.iter().filter(|s| node(s).contains(&n)).map(|s| s.layers.1 - s.layers.0).sum() };
+    assert!(layers(0) > layers(1), "the A100s have {} layers and the V100s {}", layers(0), layers(1));
+}

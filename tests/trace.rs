@@ -13,7 +13,7 @@ fn shardwright(arguments: &[&str]) {
 
 /// The kind of an instruction as its events name it: the first word.
 fn words(plan: &Plan) -> BTreeSet<String> {
-    let kinds = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).map(|i| runtime::transport::local::action_name(&i.kind));
+    let kinds = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).map(|i| runtime::transport::place::action_name(&i.kind));
     kinds.map(|name| name.to_string()).collect()
 }
 

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 /// A finished command.
+#[allow(dead_code, reason = "not every benchmark tells all of it")]
 pub(crate) struct Child {
     pub(crate) seconds: f64,
     /// The most resident memory that was seen, in KiB.

@@ -2,12 +2,14 @@
 
 pub mod batch;
 pub mod canonical;
+pub mod compare;
 pub mod import;
 pub mod kernels;
 pub mod layers;
 pub mod lower;
 pub mod memory;
 pub mod pipeline;
+pub mod predict;
 pub mod recompute;
 pub mod rules;
 pub mod schedule;

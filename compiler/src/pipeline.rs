@@ -7,7 +7,7 @@ use crate::batch::{phases, split, state::Overrides};
 use crate::canonical::{self, Canonical};
 use crate::lower::code;
 use crate::shard::pins::Pins;
-use crate::shard::presets::Preset;
+use crate::shard::presets::{Preset, Staging};
 use crate::stage::{self, Setting};
 use crate::stop::Stop;
 use cost_model::{AnalyticModel, Cluster};
@@ -25,7 +25,7 @@ pub struct Options {
     pub overrides: Overrides,
     /// The cluster.
     pub cluster: Cluster,
-    /// Level of the CPU code: `x86-64-v3`, …
+    /// What code is made for: a level of CPUs, `x86-64-v3`, or a GPU architecture, `cuda:sm_90`.
     pub level: String,
     /// Whether to make code.
     pub code: bool,
@@ -56,8 +56,9 @@ const SEARCHING: f64 = 0.6;
 /// Those of the passes: `E02xx` state and batch, `E04xx` requests that cannot be met as asked, `E05xx` no feasible sharding, `E08xx` no code.
 pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Result<Plan> {
     let model = AnalyticModel::new(options.cluster.clone());
-    let request = &options.request;
-    let preset = Preset::named(&request.strategy)?;
+    let preset = Preset::named(&options.request.strategy)?;
+    preset.executable()?;
+    let request = &preset.complete(&options.request)?;
     // Refused before the search, also where no code is asked for.
     code::target(&options.level)?;
     let canonical = timings.pass("canonical", || canonical::run(module, &options.overrides))?;
@@ -66,20 +67,23 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     let pins = Pins::parse(&request.pins, &canonical, module)?;
     let settings = stage::settings(&options.cluster, request, preset, &analysis, &canonical, &mut notes)?;
     let limit = request.memory_limit.unwrap_or(options.cluster.usable_memory());
+    if options.cluster.parts().len() > 1 {
+        notes.push(weakest_kind(&options.cluster));
+    }
     let mut searched = timings.pass("search", || stage::search(&canonical, &analysis, &settings, preset, &pins, &model, &options.stop.share(SEARCHING)))?;
     let built = timings
         .pass("lower", || stage::build(&mut searched, (&canonical, &analysis), &pins, preset, &model, limit, request.recompute.is_none(), &options.stop))?;
     options.stop.begin("code", 0);
-    let code = if options.code { timings.pass("code", || code::cpu(&built.kernels.kernels, &options.level))? } else { vec![] };
+    let code = if options.code { timings.pass("code", || code::make(&built.kernels.kernels, &options.level))? } else { vec![] };
     let best = &searched.candidates[built.candidate];
     // Of a number of stages that nobody asked for there is nothing to regret: the search compared it with the others.
-    if request.stages.is_some() || preset == Preset::Pipeline {
+    if request.stages.is_some() || preset.staging() == Staging::Most {
         notes.extend(built.notes.iter().cloned());
     }
     notes.extend(options.stop.warning());
     let plan = Plan {
         compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
-        request: request.clone(),
+        request: options.request.clone(),
         cluster: options.cluster.summary(),
         source: module.clone(),
         graph: best.step.graph.clone(),
@@ -110,6 +114,7 @@ pub fn alternative(setting: &Setting, step: Option<ir::Seconds>, memory: Option<
         cuts,
         mesh: setting.mesh.clone(),
         microbatches: setting.microbatches,
+        schedule: setting.schedule,
         recompute: setting.recompute,
         step,
         memory,
@@ -120,4 +125,12 @@ pub fn alternative(setting: &Setting, step: Option<ir::Seconds>, memory: Option<
 /// Splits a canonical step into microbatches.
 pub fn microbatched(canonical: &Canonical, analysis: &phases::Analysis, microbatches: u32) -> crate::batch::Microbatched {
     split::run(&canonical.graph, analysis, microbatches)
+}
+
+/// That unlike nodes are all taken for the weakest kind.
+pub(crate) fn weakest_kind(cluster: &Cluster) -> Diagnostic {
+    let kinds: Vec<String> = cluster.parts().into_iter().map(|p| format!("{} of {}", p.cluster.nodes, p.cluster.device.name)).collect();
+    Diagnostic::note("N0413", "every stage is planned for the weakest kind of node, and fits any")
+        .with_note(format!("nodes are of several kinds: {}", kinds.join(", ")))
+        .with_help("`compile --config … --no-code` without `--mesh` and `--stages` also tries stages that lie in one kind of node each, up to 16 nodes")
 }

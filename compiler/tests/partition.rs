@@ -69,9 +69,9 @@ fn check(name: &str, mesh: &[u32], preset: Preset) {
     let stored = stored_values(&step);
     let cx = Context { step: &step, groups: &groups, mesh: &mesh, model: &model, stored: &stored };
     let space = Space::new(&cx);
-    let restriction = Restriction::new(preset, &step, &groups, &canonical.interface);
+    let restriction = Restriction::new(preset, &step, &groups, &canonical.interface, &space).unwrap_or_else(|e| panic!("{name} {mesh} {preset:?}: {e}"));
     let choices =
-        problem::solve(&space, &|s, n, c| restriction.allows(s, n, c), None, &Default::default()).unwrap_or_else(|e| panic!("{name} {mesh} {preset:?}: {e}"));
+        problem::solve(&space, &|_, n, c| restriction.allows(n, c), None, &Default::default()).unwrap_or_else(|e| panic!("{name} {mesh} {preset:?}: {e}"));
     let stages = Stages::one(&step, &groups);
     let view = StageView { stage: StageId(0), first_rank: 0, stages: &stages, transfers: &[], in_flight: 1 };
     let local = partition::partition(&step, &groups, &choices, &mesh, &model, &view);
@@ -136,5 +136,19 @@ fn plans_of_small_transformers_compute_the_step() {
         }
         check("gpt_6heads", &[4], preset);
         check("block_tensor", &[2], preset);
+    }
+}
+
+/// Those that arrange devices along several axes, or cut positions.
+#[test]
+fn plans_of_several_roles_compute_the_step() {
+    for preset in [Preset::Hsdp, Preset::PtdP, Preset::Megatron, Preset::Tensor2d, Preset::Ulysses, Preset::Ring] {
+        check("gpt_tiny", &[2, 2], preset);
+    }
+    for preset in [Preset::Megatron, Preset::Ulysses, Preset::Ring] {
+        check("gpt_tiny", &[4], preset);
+    }
+    for preset in [Preset::Tensor25d, Preset::Tensor3d] {
+        check("gpt_tiny", &[2, 2, 2], preset);
     }
 }

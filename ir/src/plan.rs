@@ -15,7 +15,7 @@ use crate::units::{Bytes, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format this build reads and writes.
-pub const FORMAT_VERSION: u32 = 3;
+pub const FORMAT_VERSION: u32 = 4;
 const MAGIC: &[u8; 8] = b"SHARDPLN";
 
 /// A compiled plan.
@@ -195,7 +195,8 @@ pub struct Placement {
     pub recomputed: bool,
 }
 
-/// A stage.
+/// A stage of the way through the model. Where devices hold several chunks of it (interleaving), each chunk is a stage here: with `n` programs stage `s`
+/// lies on the devices of program `s mod n`, as its chunk `s / n`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StagePlan {
     /// Its layers: first and one past the last.
@@ -344,6 +345,8 @@ pub struct Alternative {
     pub mesh: Vec<u32>,
     /// Microbatches.
     pub microbatches: u32,
+    /// Their order.
+    pub schedule: ScheduleKind,
     /// What the backward computes again.
     pub recompute: Recompute,
     /// Predicted step, when feasible.
@@ -357,17 +360,61 @@ pub struct Alternative {
 /// Compiled code of one target.
 #[derive(Clone, PartialEq, Serialize, Deserialize)]
 pub struct Code {
-    /// `cpu` or `cuda:sm_90`.
+    /// `cpu` or `cuda`.
     pub target: String,
-    /// Instruction set level, such as `x86-64-v3`.
+    /// Instruction set level, such as `x86-64-v3`, or compute capability, such as `sm_90`.
     pub level: String,
-    /// A shared object with one symbol per kernel ([`Kernel::symbol`]), or PTX.
+    /// For `cpu` a shared object with one symbol per kernel ([`Kernel::symbol`]), for `cuda` the text of one PTX module.
     pub object: Vec<u8>,
+    /// For `cuda`, how each kernel of the plan is started: its launches, in order. Empty for `cpu`.
+    pub launches: PrimaryMap<KernelId, Vec<Launch>>,
+}
+
+/// One start of an entry of a PTX module.
+///
+/// The entry's parameters are 64 bits each: a global pointer for every parameter of the kernel, in order, then its run-time scalars, in order, then, only
+/// where `scratch` is not zero, a global pointer to that many bytes of scratch, 256-byte aligned. All launches of a kernel are given the same scratch, which
+/// holds anything before the first and what the earlier ones left in it before the others.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Launch {
+    /// The entry's name.
+    pub entry: String,
+    /// Blocks in x, y and z.
+    pub grid: [u32; 3],
+    /// Threads of a block in x, y and z.
+    pub block: [u32; 3],
+    /// Bytes of shared memory beside what the entry declares itself.
+    pub shared: u32,
+    /// Bytes of global scratch.
+    pub scratch: u64,
 }
 
 impl std::fmt::Debug for Code {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         write!(f, "Code({} {}, {} bytes)", self.target, self.level, self.object.len())
+    }
+}
+
+impl Code {
+    /// Checks that every kernel is started, and by entries, grids and blocks that a device can have.
+    fn verify_launches(&self, kernels: usize) -> std::result::Result<(), String> {
+        if self.launches.len() != kernels {
+            return Err(format!("the code for {} starts {} kernels of {kernels}", self.level, self.launches.len()));
+        }
+        for (kernel, launches) in self.launches.iter() {
+            let possible = |l: &Launch| {
+                let threads = l.block.iter().map(|&n| u64::from(n)).product::<u64>();
+                !l.entry.is_empty()
+                    && l.grid[0] <= i32::MAX as u32
+                    && l.grid[1..].iter().all(|&n| n <= 65_535)
+                    && !l.grid.contains(&0)
+                    && (1..=1024).contains(&threads)
+            };
+            if launches.is_empty() || !launches.iter().all(possible) {
+                return Err(format!("the code for {} has a launch of {kernel} that no device can make", self.level));
+            }
+        }
+        Ok(())
     }
 }
 
@@ -419,16 +466,31 @@ impl Plan {
         Ok(plan)
     }
 
+    /// How many stages the pipeline has: those of `stages` that are chunks of one stage count once.
+    pub fn pipeline_stages(&self) -> usize {
+        self.stages.len() / self.schedule.kind.chunks() as usize
+    }
+
     /// Checks that the parts refer to each other correctly.
     pub fn verify(&self) -> std::result::Result<(), String> {
         let planned_only = self.programs.is_empty() && self.code.is_empty() && !self.depth.is_empty();
-        if !planned_only && self.programs.len() != self.stages.len() || self.placement.len() != self.graph.ops.len() {
+        if !planned_only && self.programs.len() * self.schedule.kind.chunks() as usize != self.stages.len() || self.placement.len() != self.graph.ops.len() {
             return Err("stages, programs or placements are missing".into());
+        }
+        let lanes = self.stages.len() as u32 / self.schedule.kind.chunks();
+        if !self.schedule.kind.allows(lanes.max(1), self.schedule.microbatches) {
+            return Err(format!("{} microbatches cannot go through {lanes} stages in this order", self.schedule.microbatches));
+        }
+        if self.programs.iter().any(|p| p.chunks.len().max(1) as u32 != self.schedule.kind.chunks()) {
+            return Err("a program has another number of chunks than the schedule".into());
         }
         if self.depth.iter().any(|&l| l as usize >= self.layers.len()) {
             return Err("a layer stands for one that is missing".into());
         }
-        for (program, stage) in self.programs.iter().zip(&self.stages) {
+        for code in self.code.iter().filter(|c| c.target == "cuda") {
+            code.verify_launches(self.kernels.len())?;
+        }
+        for (program, stage) in self.programs.iter().cycle().zip(&self.stages) {
             program.verify()?;
             if program.arena != stage.memory.arena {
                 return Err(format!("stage {} reports {} and its program has {}", program.stage, stage.memory.arena, program.arena));

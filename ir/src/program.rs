@@ -307,12 +307,30 @@ impl ScheduleKind {
             ScheduleKind::Interleaved(_) => microbatches.is_multiple_of(stages),
         }
     }
+    /// The order for a single chunk per stage.
+    #[must_use]
+    pub fn base(self) -> ScheduleKind {
+        match self {
+            ScheduleKind::GPipe => ScheduleKind::GPipe,
+            ScheduleKind::OneFOneB | ScheduleKind::Interleaved(_) => ScheduleKind::OneFOneB,
+        }
+    }
     /// Its name on the command line.
     pub fn name(self) -> &'static str {
         match self {
             ScheduleKind::GPipe => "gpipe",
             ScheduleKind::OneFOneB => "1f1b",
             ScheduleKind::Interleaved(_) => "interleaved",
+        }
+    }
+}
+
+impl std::fmt::Display for ScheduleKind {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            ScheduleKind::GPipe => f.write_str("GPipe"),
+            ScheduleKind::OneFOneB => f.write_str("1F1B"),
+            ScheduleKind::Interleaved(chunks) => write!(f, "interleaved, {chunks} chunks"),
         }
     }
 }
@@ -396,6 +414,15 @@ pub struct Binding {
     pub sharding: Sharding,
 }
 
+/// Where a chunk's instructions are in its stage's program: first and one past the last.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Chunk {
+    /// In the forward's list.
+    pub forward: (u32, u32),
+    /// In the backward's list.
+    pub backward: (u32, u32),
+}
+
 /// One stage's program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Program {
@@ -409,8 +436,10 @@ pub struct Program {
     pub buffers: PrimaryMap<BufferId, Buffer>,
     /// Bytes of the arena.
     pub arena: Bytes,
-    /// Instructions of each phase, in [`Phase::ALL`]'s order.
+    /// Instructions of each phase, in [`Phase::ALL`]'s order; forwards and backwards chunk by chunk.
     pub phases: [Vec<Instruction>; 4],
+    /// Which of them are each chunk's; empty for a stage of one chunk.
+    pub chunks: Vec<Chunk>,
     /// Where arguments go before a step.
     pub inputs: Vec<Binding>,
     /// Where results are after a step. State results lie in the buffer of the argument they replace.
@@ -422,6 +451,16 @@ impl Program {
     pub fn phase(&self, phase: Phase) -> &[Instruction] {
         &self.phases[phase as usize]
     }
+    /// Which instructions of its phase a step of the schedule runs.
+    pub fn range(&self, phase: Phase, chunk: u32) -> std::ops::Range<usize> {
+        let of = |pick: fn(&Chunk) -> (u32, u32)| self.chunks.get(chunk as usize).map(|c| pick(c).0 as usize..pick(c).1 as usize);
+        let range = match phase {
+            Phase::Before | Phase::After => None,
+            Phase::Forward => of(|c| c.forward),
+            Phase::Backward => of(|c| c.backward),
+        };
+        range.unwrap_or(0..self.phase(phase).len())
+    }
     /// Checks the structural invariants; the message names the first instruction or buffer that breaks one.
     pub fn verify(&self) -> Result<(), String> {
         for (id, b) in self.buffers.iter() {
@@ -430,6 +469,18 @@ impl Program {
             }
             if b.offset.checked_add(b.bytes()).is_none_or(|end| end > self.arena.0) {
                 return Err(format!("buffer {id} ({}) does not lie inside the arena", b.name));
+            }
+        }
+        for phase in [Phase::Forward, Phase::Backward] {
+            let mut next = 0;
+            for range in (0..self.chunks.len() as u32).map(|c| self.range(phase, c)) {
+                if range.start != next || range.end < next || range.end > self.phase(phase).len() {
+                    return Err("the chunks do not divide the instructions".into());
+                }
+                next = range.end;
+            }
+            if !self.chunks.is_empty() && next != self.phase(phase).len() {
+                return Err("some instructions belong to no chunk".into());
             }
         }
         for instruction in self.phases.iter().flatten() {

@@ -82,6 +82,32 @@ impl Config {
     }
 }
 
+/// Sizes of a model that say how it can be cut.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Sizes {
+    /// Repeated layers.
+    pub layers: u64,
+    /// Attention heads; 0 where there is no attention.
+    pub heads: u64,
+    /// Experts of a layer; 0 where there are none.
+    pub experts: u64,
+}
+
+impl Config {
+    /// How the model can be cut.
+    pub fn sizes(&self) -> Sizes {
+        let plain = |layers, heads| Sizes { layers, heads, experts: 0 };
+        match &self.family {
+            Family::Gpt2(m) => plain(m.layers, m.heads),
+            Family::Decoder(m) => Sizes { layers: m.layers, heads: m.heads, experts: m.experts.map_or(0, |e| e.experts) },
+            Family::Bert(m) => plain(m.layers, m.heads),
+            Family::Vit(m) => plain(m.layers, m.heads),
+            Family::T5(m) => plain(m.encoder.layers + m.decoder.layers, m.heads),
+            Family::ResNet(_) => Sizes::default(),
+        }
+    }
+}
+
 fn known() -> String {
     format!("known are {}", MODEL_TYPES.join(", "))
 }

@@ -21,7 +21,7 @@ mod step;
 mod t5;
 mod vit;
 
-pub use config::{Config, MODEL_TYPES};
+pub use config::{Config, MODEL_TYPES, Sizes};
 pub use context::Run;
 pub use settings::{OptimizerKind, Precision, Settings};
 pub use step::{Traced, next_token_logits, trace};

@@ -8,7 +8,7 @@ use crate::device::cpu::CpuDevice;
 use crate::device::{Device, Position, Seat};
 use crate::transport::collective::Collective;
 use crate::transport::local::Hub;
-use crate::transport::{Interrupted, Transport};
+use crate::transport::{Fabric, Interrupted};
 use ir::id::PrimaryMap;
 use ir::program::{InstructionKind, Phase, Program, ScheduleKind};
 use ir::{Diagnostic, Result, Seconds};
@@ -72,7 +72,7 @@ impl Shared<'_> {
 
     /// One rank's part; its times are the common ones.
     fn rank(&self, mut device: CpuDevice, seat: Seat, hub: &Arc<Hub>) -> Vec<Seconds> {
-        let mut transport = hub.transport(seat.rank);
+        let mut transport = hub.clone().transport(seat.rank);
         if let Err(Interrupted::Here(d)) = transport.attach(device.arena()) {
             self.note(*d);
         }
@@ -185,6 +185,7 @@ mod tests {
             first_rank: 0,
             buffers,
             arena: Bytes(3 * 16384),
+            chunks: vec![],
             phases: [vec![instruction(InstructionKind::MatMul(product)), instruction(reduce)], Vec::new(), Vec::new(), Vec::new()],
             inputs: Vec::new(),
             outputs: Vec::new(),

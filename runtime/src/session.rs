@@ -1,23 +1,29 @@
-//! A session runs a plan in this process: one thread, one arena and one worker per rank.
+//! A session runs a plan's ranks of this process, all or some: one thread, one arena and one worker per rank.
 //!
 //! The caller's thread owns the whole tensors and speaks to the workers by messages; during a step it only waits. When a rank fails every rank stops, the
 //! first reason is what the caller gets, and the session takes no further steps. Arenas live until all threads have ended, since a rank reads its peers'.
+//! What connects the ranks, here and elsewhere, is a [`Fabric`]. Where ranks are in several processes, each process has a session and they are told the
+//! same things in the same order; what is read back (results, state, memory, events) comes together in rank 0's process, and the others get nothing.
 
 use crate::arguments;
 use crate::binding::Block;
+use crate::checkpoint::saving::{Outcome, SaveOptions, Saving, Told};
+use crate::checkpoint::writer::RankWriter;
+use crate::checkpoint::{Checkpoint, Store};
 use crate::device::cpu::CpuDevice;
 use crate::device::cpu::code::Object;
 use crate::device::{Device, Seat};
 use crate::tensor::{Arguments, Tensor};
 use crate::trace::{self, Event, Recorder};
-use crate::transport::Interrupted;
 use crate::transport::local::Hub;
+use crate::transport::{Fabric, Interrupted, Parts};
 use crate::worker::{Pipeline, Programs, Worker, program_of};
 use ir::plan::Plan;
-use ir::program::{Program, ScheduleKind};
+use ir::program::{Binding, Program, ScheduleKind};
 use ir::{Diagnostic, Result, TensorType};
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -56,6 +62,8 @@ pub struct RankMemory {
     pub arena: usize,
     /// Scratch of the device, staging of the transport.
     pub overhead: usize,
+    /// Where its state is copied aside to be saved; 0 unless the run saves.
+    pub snapshot: usize,
 }
 
 enum Command {
@@ -63,35 +71,51 @@ enum Command {
     Step { scalars: Arc<Vec<u32>> },
     Collect { arguments: bool, wanted: Arc<Vec<u32>> },
     Recorded,
+    Prepare { plan: Arc<Plan>, tell: Sender<Told> },
+    Snapshot { step: u64, folder: Arc<Path> },
 }
 
 enum Reply {
-    Opened { blocks: (Vec<Block>, Vec<Block>), memory: RankMemory },
+    Opened(RankMemory),
     Bound,
-    Parts(Vec<(usize, Vec<u8>)>),
+    Parts(Parts),
     Recorded(Vec<Event>),
+    Prepared { snapshot: usize },
     Failed,
 }
 
 /// A plan that is being run.
 pub struct Session {
     plan: Arc<Plan>,
-    hub: Arc<Hub>,
+    fabric: Arc<dyn Fabric>,
     commands: Vec<Sender<Command>>,
     replies: Receiver<(u32, Reply)>,
     threads: Vec<JoinHandle<Option<Worker>>>,
+    /// For every rank its parts of arguments and results.
     blocks: Vec<(Vec<Block>, Vec<Block>)>,
     memory: Vec<RankMemory>,
     index_arguments: Vec<u32>,
+    /// Steps that were done before the session was opened.
+    first: u64,
     steps: u64,
+    /// After the threads, which end first: what they have begun to save is then finished.
+    saving: Option<Saving>,
 }
 
 impl Session {
-    /// Opens a plan on CPU devices.
+    /// Opens a plan on CPU devices, with all ranks in this process.
     ///
     /// # Errors
     /// Whatever the devices or the transport refuse, and arenas that cannot be allocated.
     pub fn open(plan: &Arc<Plan>, options: &Options) -> Result<Session> {
+        Self::open_on(plan, options, &hub(plan, options)?)
+    }
+
+    /// Opens a plan on CPU devices, with the ranks that `fabric` has in this process.
+    ///
+    /// # Errors
+    /// As [`Session::open`].
+    pub fn open_on(plan: &Arc<Plan>, options: &Options, fabric: &Arc<dyn Fabric>) -> Result<Session> {
         let code = plan.code.iter().find(|c| c.target == "cpu").or(plan.code.first());
         let object = match code.filter(|_| !plan.kernels.is_empty()) {
             Some(code) if code.target == "cpu" => Some(Arc::new(Object::load(code)?)),
@@ -106,7 +130,7 @@ impl Session {
             None => None,
         };
         let of = plan.clone();
-        Self::open_with(plan, options, move |program, seat| Ok(Box::new(CpuDevice::new(program, &of.kernels, object.clone(), seat)?)))
+        Self::start(plan, options, fabric, Box::new(move |program, seat| Ok(Box::new(CpuDevice::new(program, &of.kernels, object.clone(), seat)?))))
     }
 
     /// Opens a plan on devices that `device` makes, each on its rank's thread.
@@ -118,25 +142,50 @@ impl Session {
         options: &Options,
         device: impl Fn(&Program, &Seat) -> Result<Box<dyn Device>> + Send + Sync + 'static,
     ) -> Result<Session> {
-        plan.verify().map_err(|e| Diagnostic::input("E0905", format!("this plan is inconsistent: {e}")).with_help("compile the model again"))?;
+        Self::open_with_on(plan, options, &hub(plan, options)?, device)
+    }
+
+    /// The same with the ranks that `fabric` has in this process.
+    ///
+    /// # Errors
+    /// Whatever the devices or the transport refuse.
+    pub fn open_with_on(
+        plan: &Arc<Plan>,
+        options: &Options,
+        fabric: &Arc<dyn Fabric>,
+        device: impl Fn(&Program, &Seat) -> Result<Box<dyn Device>> + Send + Sync + 'static,
+    ) -> Result<Session> {
+        Self::start(plan, options, fabric, Box::new(device))
+    }
+
+    fn start(plan: &Arc<Plan>, options: &Options, fabric: &Arc<dyn Fabric>, device: Box<MakeDevice>) -> Result<Session> {
+        verify(plan)?;
         let programs: Programs = plan.programs.clone().into();
         let (schedule, microbatches) = (plan.schedule.kind, plan.schedule.microbatches.max(1));
-        let hub = Hub::new(programs.clone(), schedule, microbatches, options.timeout)?;
+        let mut blocks = Vec::new();
+        for rank in 0..plan.ranks() {
+            let (program, device) = program_of(&programs, rank).expect("invariant: every rank has a program");
+            let seat = Seat::new(program, device, microbatches);
+            let of = |list: &[Binding]| list.iter().map(|b| Block::new(program, b, &seat)).collect::<Result<Vec<_>>>();
+            blocks.push((of(&program.inputs)?, of(&program.outputs)?));
+        }
         let (sender, replies) = channel();
-        let shared = Arc::new(Shared { programs, hub: hub.clone(), schedule, microbatches, refusals: Mutex::default(), device: Box::new(device) });
+        let shared = Arc::new(Shared { programs, fabric: fabric.clone(), schedule, microbatches, refusals: Mutex::default(), device });
         let origin = Instant::now();
         let mut session = Session {
             plan: plan.clone(),
-            hub,
+            fabric: fabric.clone(),
             commands: Vec::new(),
             replies,
             threads: Vec::new(),
-            blocks: Vec::new(),
+            blocks,
             memory: Vec::new(),
             index_arguments: arguments::used_as_index(&plan.source),
+            first: 0,
             steps: 0,
+            saving: None,
         };
-        for rank in 0..plan.ranks() {
+        for rank in fabric.ranks() {
             let (command, commands) = channel();
             let (shared, sender) = (shared.clone(), sender.clone());
             let recorder = options.trace.then(|| Recorder::new(origin));
@@ -160,16 +209,14 @@ impl Session {
             Ok(opened) => opened,
             Err(_) => return Err(refused(&session)),
         };
-        for reply in opened {
-            if let Reply::Opened { blocks, memory } = reply {
-                session.blocks.push(blocks);
-                session.memory.push(memory);
-            }
-        }
+        let word = |n: usize| (n as u64).to_le_bytes().to_vec();
+        let words = opened.into_iter().map(|r| if let Reply::Opened(m) = r { vec![(0, word(m.arena)), (1, word(m.overhead))] } else { Vec::new() });
+        session.memory =
+            session.exchange(words.collect())?.iter().map(|(_, p)| RankMemory { arena: number(p, 0), overhead: number(p, 1), snapshot: 0 }).collect();
         Ok(session)
     }
 
-    /// Memory of every rank.
+    /// Memory of every rank; nothing where rank 0 is not.
     pub fn memory(&self) -> &[RankMemory] {
         &self.memory
     }
@@ -202,7 +249,66 @@ impl Session {
         let name = |i: u32| outputs.get(i as usize).filter(|o| !o.name.is_empty()).map_or_else(|| format!("result[{i}]"), |o| o.name.clone());
         let scalars = results.iter().filter_map(|(i, t)| Some((*i, name(*i), t.scalar()?))).collect();
         self.steps += 1;
-        Ok(StepReport { step: self.steps - 1, scalars, seconds })
+        Ok(StepReport { step: self.first + self.steps - 1, scalars, seconds })
+    }
+
+    /// Sets all state to a checkpoint's, one tensor at a time, and counts steps on from it.
+    ///
+    /// # Errors
+    /// `E0662` when it is of another model, `E0661` when it cannot be read, and those of [`Session::set_inputs`].
+    pub fn restore(&mut self, checkpoint: &Checkpoint) -> Result<()> {
+        checkpoint.check(&self.plan)?;
+        for i in checkpoint.arguments() {
+            let here = &self.blocks[self.fabric.ranks().start as usize..self.fabric.ranks().end as usize];
+            if here.iter().any(|(inputs, _)| inputs.iter().any(|b| b.index == i)) {
+                let arguments = Arguments::from([(i, Arc::new(checkpoint.tensor(i)?))]);
+                arguments::check(&self.plan, &arguments, &self.index_arguments, false)?;
+                let arguments = Arc::new(arguments);
+                self.tell(|| Command::Bind { arguments: arguments.clone(), clear: false })?;
+            }
+        }
+        (self.first, self.steps) = (checkpoint.manifest.step, 0);
+        Ok(())
+    }
+
+    /// Sets up saving: every rank allocates where it copies its state aside, which [`Session::memory`] tells from now on.
+    ///
+    /// # Errors
+    /// `E0634` when some state has no name in the file format, and the failure of a rank.
+    pub fn save_to(&mut self, store: Store, timeout: Duration) -> Result<()> {
+        let (plan, ranks) = (self.plan.clone(), self.fabric.ranks());
+        for rank in ranks.clone() {
+            crate::checkpoint::layout::shards(&plan, rank)?;
+        }
+        let (saving, tell) = Saving::new(&plan, SaveOptions { store, ranks, timeout })?;
+        let replies = self.tell(|| Command::Prepare { plan: plan.clone(), tell: tell.clone() })?;
+        let word = |r: Reply| if let Reply::Prepared { snapshot } = r { vec![(0, (snapshot as u64).to_le_bytes().to_vec())] } else { Vec::new() };
+        let snapshots = self.exchange(replies.into_iter().map(word).collect())?;
+        for (memory, (_, parts)) in self.memory.iter_mut().zip(&snapshots) {
+            memory.snapshot = number(parts, 0);
+        }
+        self.saving = Some(saving);
+        Ok(())
+    }
+
+    /// Begins to save the state as it is after the last step; returns when it is copied aside. Nothing happens unless saving was set up and a step was done.
+    ///
+    /// # Errors
+    /// When the session has failed.
+    pub fn save(&mut self) -> Result<()> {
+        let step = self.first + self.steps;
+        if self.steps == 0 {
+            return Ok(());
+        }
+        let Some(saving) = &mut self.saving else { return Ok(()) };
+        let folder = saving.begin(step);
+        self.tell(|| Command::Snapshot { step, folder: folder.clone() })?;
+        Ok(())
+    }
+
+    /// What became of the next checkpoint that was begun; with `wait`, waits for it. None when none is under way.
+    pub fn saved(&mut self, wait: bool) -> Option<Outcome> {
+        self.saving.as_mut()?.finished(wait)
     }
 
     /// The state as whole tensors, by argument number.
@@ -236,12 +342,23 @@ impl Session {
     /// When the session has failed.
     pub fn trace(&mut self) -> Result<serde_json::Value> {
         let replies = self.tell(|| Command::Recorded)?;
-        let events: Vec<Vec<Event>> = replies.into_iter().map(|r| if let Reply::Recorded(e) = r { e } else { Vec::new() }).collect();
+        let encoded = |events: &Vec<Event>| postcard::to_stdvec(events).expect("invariant: events serialize");
+        let given = replies.iter().map(|r| if let Reply::Recorded(e) = r { vec![(0, encoded(e))] } else { Vec::new() });
+        let decoded = |(_, parts): &(u32, Parts)| parts.first().and_then(|(_, bytes)| postcard::from_bytes(bytes).ok()).unwrap_or_default();
+        let events: Vec<Vec<Event>> = self.exchange(given.collect())?.iter().map(decoded).collect();
         Ok(trace::document(&self.plan, &events))
     }
 
+    /// Brings what the ranks of this process give together with what those of the others give, in rank 0's process.
+    fn exchange(&self, given: Vec<Parts>) -> Result<Vec<(u32, Parts)>> {
+        self.fabric.gather(self.fabric.ranks().zip(given).collect()).map_err(|e| match e {
+            Interrupted::Here(d) if self.fabric.failure().is_none() => (*d).into(),
+            _ => self.failed(),
+        })
+    }
+
     fn failed(&self) -> ir::Diagnostics {
-        self.hub.failure().unwrap_or_else(|| Diagnostic::outcome("E0613", "a rank ended without a reason")).into()
+        self.fabric.failure().unwrap_or_else(|| Diagnostic::outcome("E0613", "a rank ended without a reason")).into()
     }
 
     fn tell(&mut self, command: impl Fn() -> Command) -> Result<Vec<Reply>> {
@@ -257,10 +374,11 @@ impl Session {
     fn gather(&mut self) -> Result<Vec<Reply>> {
         let mut replies: Vec<Option<Reply>> = self.commands.iter().map(|_| None).collect();
         let mut failed = false;
+        let first = self.fabric.ranks().start;
         for _ in 0..self.commands.len() {
             match self.replies.recv() {
                 Ok((_, Reply::Failed)) | Err(_) => failed = true,
-                Ok((rank, reply)) => replies[rank as usize] = Some(reply),
+                Ok((rank, reply)) => replies[(rank - first) as usize] = Some(reply),
             }
         }
         if failed { Err(self.failed()) } else { Ok(replies.into_iter().flatten().collect()) }
@@ -270,11 +388,12 @@ impl Session {
         let types = self.types(arguments);
         let mut home: BTreeMap<u32, usize> = BTreeMap::new();
         let mut whole: BTreeMap<u32, Tensor> = BTreeMap::new();
-        for (rank, reply) in replies.into_iter().enumerate() {
-            let Reply::Parts(parts) = reply else { continue };
-            let Some((program, _)) = program_of(&self.plan.programs, rank as u32) else { continue };
+        let given = replies.into_iter().map(|r| if let Reply::Parts(parts) = r { parts } else { Vec::new() });
+        for (rank, parts) in self.exchange(given.collect())? {
+            let Some((program, _)) = program_of(&self.plan.programs, rank) else { continue };
+            let (inputs, outputs) = &self.blocks[rank as usize];
             for (i, bytes) in parts {
-                let block = if arguments { &self.blocks[rank].0[i] } else { &self.blocks[rank].1[i] };
+                let Some(block) = (if arguments { inputs } else { outputs }).get(i as usize) else { continue };
                 let stage = program.stage.0 as usize;
                 // A value that several stages hold is read from the first.
                 if *home.entry(block.index).or_insert(stage) != stage {
@@ -306,11 +425,21 @@ impl Drop for Session {
     }
 }
 
+/// A fabric with all ranks of a plan in this process.
+fn hub(plan: &Plan, options: &Options) -> Result<Arc<dyn Fabric>> {
+    verify(plan)?;
+    Ok(Hub::new(plan.programs.clone().into(), plan.schedule.kind, plan.schedule.microbatches.max(1), options.timeout)?)
+}
+
+fn verify(plan: &Plan) -> Result<()> {
+    plan.verify().map_err(|e| Diagnostic::input("E0905", format!("this plan is inconsistent: {e}")).with_help("compile the model again").into())
+}
+
 type MakeDevice = dyn Fn(&Program, &Seat) -> Result<Box<dyn Device>> + Send + Sync;
 
 struct Shared {
     programs: Programs,
-    hub: Arc<Hub>,
+    fabric: Arc<dyn Fabric>,
     schedule: ScheduleKind,
     microbatches: u32,
     /// What devices refused, per rank.
@@ -320,18 +449,19 @@ struct Shared {
 
 /// A rank's thread: opens its worker, then obeys until the session is dropped or the run has failed. The worker outlives the thread.
 fn serve(shared: &Shared, rank: u32, recorder: Option<Recorder>, commands: &Receiver<Command>, replies: &Sender<(u32, Reply)>) -> Option<Worker> {
-    let opened = guarded(&shared.hub, rank, || open(shared, rank, recorder));
+    let opened = guarded(&*shared.fabric, rank, || open(shared, rank, recorder));
     // A session that was dropped while it waits has no use for the reply.
     let reply = |r: Reply| replies.send((rank, r)).is_ok();
     let Some(mut worker) = opened else {
         reply(Reply::Failed);
         return None;
     };
-    let memory = RankMemory { arena: worker.arena_bytes(), overhead: worker.overhead_bytes() };
-    let mut alive = reply(Reply::Opened { blocks: worker.blocks(), memory });
+    let memory = RankMemory { arena: worker.arena_bytes(), overhead: worker.overhead_bytes(), snapshot: 0 };
+    let mut writer: Option<RankWriter> = None;
+    let mut alive = reply(Reply::Opened(memory));
     while alive {
         let Ok(command) = commands.recv() else { break };
-        let done = guarded(&shared.hub, rank, || match command {
+        let done = guarded(&*shared.fabric, rank, || match command {
             Command::Bind { arguments, clear } => {
                 if clear {
                     worker.clear_except(&arguments);
@@ -345,10 +475,31 @@ fn serve(shared: &Shared, rank: u32, recorder: Option<Recorder>, commands: &Rece
             }
             Command::Collect { arguments, wanted } => Ok(Reply::Parts(worker.collect(arguments, |i| wanted.contains(&i)))),
             Command::Recorded => Ok(Reply::Recorded(worker.recorded())),
+            Command::Prepare { plan, tell } => {
+                // Who collects may have ended already; then nobody is to be told.
+                let done = move |step, part| drop(tell.send((rank, step, part)));
+                let made = RankWriter::new(&plan, rank, done).map_err(|d| Interrupted::Here(Box::new(first(d))))?;
+                Ok(Reply::Prepared { snapshot: writer.insert(made).bytes() })
+            }
+            Command::Snapshot { step, folder } => {
+                if let Some(writer) = &mut writer {
+                    writer.snapshot(worker.device(), step, &folder);
+                }
+                Ok(Reply::Bound)
+            }
         });
         alive = reply(done.unwrap_or(Reply::Failed));
     }
     Some(worker)
+}
+
+/// The number that a rank has given as its `i`-th part.
+fn number(parts: &Parts, i: usize) -> usize {
+    parts.get(i).and_then(|(_, b)| b.as_slice().try_into().ok()).map_or(0, |b| u64::from_le_bytes(b) as usize)
+}
+
+fn first(d: ir::Diagnostics) -> Diagnostic {
+    d.0.into_iter().next().expect("invariant: an error has a diagnostic")
 }
 
 fn open(shared: &Shared, rank: u32, recorder: Option<Recorder>) -> Result<Worker, Interrupted> {
@@ -363,21 +514,21 @@ fn open(shared: &Shared, rank: u32, recorder: Option<Recorder>) -> Result<Worker
         }
     };
     let pipeline = Pipeline { programs: &shared.programs, schedule: shared.schedule, microbatches: shared.microbatches };
-    Worker::new(pipeline, program, seat, device, Box::new(shared.hub.transport(rank)), recorder)
+    Worker::new(pipeline, program, seat, device, shared.fabric.clone().transport(rank), recorder)
 }
 
 /// Runs a rank's work; its failure, a panic included, becomes the run's.
-fn guarded<T>(hub: &Hub, rank: u32, work: impl FnOnce() -> Result<T, Interrupted>) -> Option<T> {
+fn guarded<T>(fabric: &dyn Fabric, rank: u32, work: impl FnOnce() -> Result<T, Interrupted>) -> Option<T> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(Ok(value)) => Some(value),
         Ok(Err(Interrupted::Elsewhere)) => None,
         Ok(Err(Interrupted::Here(d))) => {
-            hub.fail(*d);
+            fabric.fail(*d);
             None
         }
         Err(panic) => {
             let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("unknown reason");
-            hub.fail(Diagnostic::outcome("E0610", format!("rank {rank} failed: {text}")).with_note(hub.whereabouts(rank)));
+            fabric.fail(Diagnostic::outcome("E0610", format!("rank {rank} failed: {text}")).with_note(fabric.whereabouts(rank)));
             None
         }
     }

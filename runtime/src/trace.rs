@@ -4,15 +4,16 @@
 //! with a track for compute and one for communication, an arrow from each send to its receive, and a counter of live bytes after each step of the schedule.
 
 use crate::device::Position;
-use crate::transport::local::action_name;
+use crate::transport::place::action_name;
 use ir::plan::Plan;
 use ir::program::Phase;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
 use std::time::Instant;
 
 /// Which track an event is on.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Stream {
     /// Kernels, products, library ops, copies.
     Compute,
@@ -21,7 +22,7 @@ pub enum Stream {
 }
 
 /// One event of a rank.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub enum Event {
     /// An instruction.
     Span {

@@ -9,9 +9,10 @@ use crate::device::{Device, Position, Region, Seat};
 use crate::tensor::Arguments;
 use crate::trace::{Event, Recorder, Stream};
 use crate::transport::collective::Collective;
-use crate::transport::{GroupId, Interrupted, LinkId, Transport, region};
+use crate::transport::{GroupId, Interrupted, LinkId, Parts, Transport, region};
 use ir::program::{Instruction, InstructionKind, Phase, Program, ScheduleKind, Step, steps};
 use ir::{Diagnostic, Diagnostics, Result};
+use std::ops::Range;
 use std::sync::Arc;
 
 /// Who executes an instruction.
@@ -34,7 +35,8 @@ pub struct Worker {
     device: Box<dyn Device>,
     transport: Box<dyn Transport>,
     arena: Region,
-    schedule: Vec<Step>,
+    /// The schedule, each step with the numbers of its instructions.
+    schedule: Vec<(Step, Range<usize>)>,
     phases: [Vec<Prepared>; 4],
     inputs: Vec<Block>,
     outputs: Vec<Block>,
@@ -83,7 +85,7 @@ impl Worker {
         let (inputs, outputs) = (blocks(&program.inputs).map_err(first)?, blocks(&program.outputs).map_err(first)?);
         let longest = inputs.iter().map(Block::slot_bytes).max().unwrap_or(0);
         Ok(Worker {
-            schedule: steps(pipeline.schedule, program.stage, stages, pipeline.microbatches).collect(),
+            schedule: steps(pipeline.schedule, program.stage, stages, pipeline.microbatches).map(|s| (s, program.range(s.phase, s.chunk))).collect(),
             seat,
             device,
             transport,
@@ -112,14 +114,10 @@ impl Worker {
         }
     }
     /// This rank's parts of the results (or, with `arguments`, of the arguments) that `wanted` names, with their number in the program's list.
-    pub fn collect(&self, arguments: bool, wanted: impl Fn(u32) -> bool) -> Vec<(usize, Vec<u8>)> {
+    pub fn collect(&self, arguments: bool, wanted: impl Fn(u32) -> bool) -> Parts {
         let list = if arguments { &self.inputs } else { &self.outputs };
         let wanted = list.iter().enumerate().filter(|(_, b)| b.owner && wanted(b.index));
-        wanted.map(|(i, b)| (i, b.collect(|offset, bytes| self.device.read(offset, bytes)))).collect()
-    }
-    /// Its parts of arguments and results, in the order of the program's lists.
-    pub fn blocks(&self) -> (Vec<Block>, Vec<Block>) {
-        (self.inputs.clone(), self.outputs.clone())
+        wanted.map(|(i, b)| (i as u32, b.collect(|offset, bytes| self.device.read(offset, bytes)))).collect()
     }
     /// Executes one step.
     ///
@@ -145,6 +143,10 @@ impl Worker {
     pub fn arena_bytes(&self) -> usize {
         self.arena.bytes
     }
+    /// Its device.
+    pub fn device(&self) -> &dyn Device {
+        &*self.device
+    }
     /// Its place in the stage.
     pub fn seat(&self) -> &Seat {
         &self.seat
@@ -155,9 +157,9 @@ impl Worker {
     }
 
     fn walk<const TRACE: bool>(&mut self) -> Result<(), Interrupted> {
-        for (number, step) in self.schedule.iter().enumerate() {
+        for (number, (step, range)) in self.schedule.iter().enumerate() {
             let m = step.microbatch;
-            for (i, prepared) in self.phases[step.phase as usize].iter().enumerate() {
+            for (i, prepared) in self.phases[step.phase as usize].iter().enumerate().take(range.end).skip(range.start) {
                 let position = Position { phase: step.phase, instruction: i as u32, microbatch: m };
                 self.transport.at(position);
                 for place in &prepared.settles {

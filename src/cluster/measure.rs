@@ -151,7 +151,7 @@ fn program(devices: u32) -> (Program, Vec<Item>) {
     }
     let phases = [instructions, Vec::new(), Vec::new(), Vec::new()];
     let (inputs, outputs) = (Vec::new(), Vec::new());
-    (Program { stage: StageId(0), mesh, first_rank: 0, buffers, arena: Bytes(3 * bytes), phases, inputs, outputs }, items)
+    (Program { stage: StageId(0), mesh, first_rank: 0, buffers, arena: Bytes(3 * bytes), phases, chunks: vec![], inputs, outputs }, items)
 }
 
 fn product(batch: u64, m: u64, n: u64, k: u64, dtype: DType) -> MatMul {

@@ -56,7 +56,14 @@ pub(crate) fn request(flags: &str) -> (String, Request) {
             "--mesh" => request.mesh = value.split('x').map(|n| n.parse().expect("a size")).collect(),
             "--stages" => request.stages = Some(value.parse().expect("a number")),
             "--microbatches" => request.microbatches = Some(value.parse().expect("a number")),
-            "--schedule" => request.schedule = Some(if value == "gpipe" { ScheduleKind::GPipe } else { ScheduleKind::OneFOneB }),
+            "--schedule" => {
+                request.schedule = Some(match value {
+                    "gpipe" => ScheduleKind::GPipe,
+                    "interleaved" => ScheduleKind::Interleaved(2),
+                    _ => ScheduleKind::OneFOneB,
+                });
+            }
+            "--chunks" => request.schedule = Some(ScheduleKind::Interleaved(value.parse().expect("a number"))),
             "--recompute" => request.recompute = Some(Recompute::named(value).expect("a mode")),
             "--memory-limit" => request.memory_limit = Some(value.parse::<Bytes>().expect("a size")),
             flag => panic!("{flag} is no flag of this helper"),
@@ -67,16 +74,14 @@ pub(crate) fn request(flags: &str) -> (String, Request) {
 
 /// Compiles a model under a line of flags.
 pub(crate) fn try_compile(model: &Model, flags: &str) -> Result<Plan> {
+    compile_as(model, flags, true)
+}
+
+fn compile_as(model: &Model, flags: &str, code: bool) -> Result<Plan> {
     let (cluster, request) = request(flags);
     let module = compiler::import::import(&model.path)?.module;
-    let options = Options {
-        request,
-        overrides: Overrides::default(),
-        cluster: Cluster::parse(&cluster)?,
-        level: "x86-64-v3".into(),
-        code: true,
-        stop: Default::default(),
-    };
+    let options =
+        Options { request, overrides: Overrides::default(), cluster: Cluster::parse(&cluster)?, level: "x86-64-v3".into(), code, stop: Default::default() };
     pipeline::compile(&module, &options, &mut Timings::default())
 }
 
@@ -102,4 +107,9 @@ pub(crate) fn losses(plan: &Arc<Plan>, arguments: &Arguments, steps: usize) -> V
             report.scalars.iter().find(|s| s.0 == loss).expect("the loss is printed").2
         })
         .collect()
+}
+
+/// Plans a model that must have a plan, without code.
+pub(crate) fn planned(model: &Model, flags: &str) -> Plan {
+    compile_as(model, flags, false).unwrap_or_else(|e| panic!("{} {flags}: {e}", model.path.display()))
 }

@@ -199,7 +199,7 @@ function alternativesView() {
   if (!P.alternatives.length) return h("p", { class: "empty" }, "No other setting was considered.");
   const taken = a => a[0] === P.stages.length && a[3] === P.schedule.microbatches && P.stages.every((st, i) => a[1][i] && a[1][i][0] === st.layers[0] && a[1][i][1] === st.layers[1]) && a[2].join() === (P.stages[0] ? P.stages[0].axes.map(x => x[1]).join() : "");
   return [h("h3", {}, "Settings that were considered"), table({ name: "alternatives", rows: P.alternatives, chosen: a => /^(taken|chosen)/.test(a[6]) || taken(a), columns: [
-    { name: "stages", of: a => a[0], text: a => a[0] || "–", number: true }, { name: "mesh", of: a => a[2].join("×") }, { name: "microb.", of: a => a[3], text: a => a[3] || "–", number: true }, { name: "recompute", of: a => a[7] },
+    { name: "stages", of: a => a[0], text: a => a[0] || "–", number: true }, { name: "mesh", of: a => a[2].join("×") }, { name: "microb.", of: a => a[3], text: a => a[3] || "–", number: true }, { name: "schedule", of: a => a[8] }, { name: "recompute", of: a => a[7] },
     { name: "step", of: a => a[4] ?? Infinity, text: a => a[4] === null ? "–" : seconds(a[4]), number: true }, { name: "memory", of: a => a[5] ?? Infinity, text: a => a[5] === null ? "–" : bytes(a[5]), number: true },
     { name: "layers", of: a => a[1].map(c => c.join("-")).join(" "), cell: a => a[1].map(([f, t]) => t - 1 > f ? `${f}–${t - 1}` : f).join(", ") }, { name: "verdict", of: a => a[6] }] })];
 }

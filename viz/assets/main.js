@@ -12,7 +12,7 @@ function drawHeader() {
   append($("figures"), [
     figure("step, predicted", seconds(P.schedule.step)),
     figure("stages × mesh", `${P.stages.length} × ${P.stages.length ? same ? meshSizes(0) : "various" : "–"}`, `${sum(P.stages.map((_, i) => meshSize(i)))} devices`),
-    figure("microbatches", P.schedule.microbatches, P.schedule.kind === "gpipe" ? "GPipe" : "1F1B"),
+    figure("microbatches", P.schedule.microbatches, P.schedule.kind === "gpipe" ? "GPipe" : P.schedule.kind === "interleaved" ? "interleaved" : "1F1B"),
     figure("bubble", percent(P.schedule.bubble)),
     figure("communication", percent(P.schedule.step ? communicated / P.schedule.step : 0), "of the step"),
     figure("peak memory", bytes(peak), limit ? `of ${bytes(limit)}` : "", limit && peak > limit),

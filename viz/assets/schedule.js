@@ -27,7 +27,7 @@ function drawSchedule() {
     if (w > letter.length * 6 + 3) g.append(s("text", { x: x(start) + w / 2, y: y + rowHeight / 2 + 4, "text-anchor": "middle", "pointer-events": "none", style: "fill:#0b0e11" }, letter));
     svg.append(g);
   }
-  const name = kind === "gpipe" ? "GPipe" : "1F1B", own = P.schedule.kind === "gpipe" ? "GPipe" : "1F1B";
+  const mine = P.schedule.kind === "interleaved" ? "interleaved" : "1F1B", name = kind === "gpipe" ? "GPipe" : mine, own = P.schedule.kind === "gpipe" ? "GPipe" : mine;
   const differs = Math.abs(t.span - P.schedule.step) > 0.02 * t.span;
   const why = differs ? ` In the drawing each stage takes the time it has while all devices work (${seconds(t.span)}, ${percent(t.bubble)} idle); the prediction also counts transfers between stages and, where stages share a processor, that they run faster while others wait.` : "";
   replace(body, svg, planned
@@ -37,7 +37,7 @@ function drawSchedule() {
 
 function setUpSchedule() {
   const kind = (name, text) => h("button", { "data-kind": name, title: `Draw the stage times under ${text}`, onclick: () => set({ schedule: name }) }, text);
-  append($("schedule-controls"), [kind("1f1b", "1F1B"), kind("gpipe", "GPipe"),
+  append($("schedule-controls"), [kind("1f1b", P.schedule.kind === "interleaved" ? "interleaved" : "1F1B"), kind("gpipe", "GPipe"),
     h("button", { title: "Shorter", onclick: () => set({ zoom: Math.max(1, state.zoom / 2) }) }, "−"), h("button", { title: "Longer", onclick: () => set({ zoom: Math.min(64, state.zoom * 2) }) }, "+"),
     h("button", { title: "Save the drawing", onclick: () => { const svg = $("gantt"); if (svg) saveSvg(svg, "schedule.svg"); } }, "SVG"), maximal("schedule-panel")]);
   views.push(changes => { if ("sel" in changes || "schedule" in changes || "zoom" in changes) drawSchedule(); });

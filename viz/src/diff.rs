@@ -142,10 +142,10 @@ fn setting(a: &Plan, b: &Plan, out: &mut Vec<Change>) {
         list.join(", ")
     };
     for (what, x, y) in [
-        ("stages", a.stages.len().to_string(), b.stages.len().to_string()),
+        ("stages", a.pipeline_stages().to_string(), b.pipeline_stages().to_string()),
         ("mesh of a stage", meshes(a), meshes(b)),
         ("microbatches", a.schedule.microbatches.to_string(), b.schedule.microbatches.to_string()),
-        ("schedule", a.schedule.kind.name().into(), b.schedule.kind.name().into()),
+        ("schedule", a.schedule.kind.to_string(), b.schedule.kind.to_string()),
         ("recomputation", recomputation(a), recomputation(b)),
     ] {
         if x != y {

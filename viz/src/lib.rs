@@ -20,4 +20,4 @@ pub mod timeline;
 
 pub use diff::{Change, Difference, difference, render as difference_text};
 pub use explain::{Explained, Explanation, LayerExplanation, StageExplanation, explain, explanation};
-pub use page::page;
+pub use page::{comparison_page, page};

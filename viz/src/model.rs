@@ -246,7 +246,7 @@ pub type BufferModel = (String, &'static str, u64, u64, u32, bool, i64);
 pub type CutModel = (u32, f64, f64, f64, Option<u64>, String);
 
 /// An alternative: stages, layer ranges, mesh, microbatches, seconds or none, bytes or none, verdict, recomputation.
-pub type AlternativeModel = (u32, Vec<(u32, u32)>, Vec<u32>, u32, Option<f64>, Option<u64>, String, &'static str);
+pub type AlternativeModel = (u32, Vec<(u32, u32)>, Vec<u32>, u32, Option<f64>, Option<u64>, String, &'static str, String);
 
 /// A note: code, severity, message, place, facts, help.
 pub type NoteModel = (String, &'static str, String, String, Vec<String>, String);
@@ -296,6 +296,7 @@ pub fn model(plan: &Plan) -> Model {
                     a.memory.map(|m| m.0),
                     a.verdict.clone(),
                     a.recompute.name(),
+                    a.schedule.to_string(),
                 )
             })
             .collect(),
@@ -364,7 +365,7 @@ fn schedule(plan: &Plan) -> ScheduleModel {
         step: round(plan.schedule.step.0),
         bubble: round(plan.schedule.bubble),
         gpipe: drawn(ScheduleKind::GPipe),
-        one_f_one_b: drawn(ScheduleKind::OneFOneB),
+        one_f_one_b: drawn(if plan.schedule.kind == ScheduleKind::GPipe { ScheduleKind::OneFOneB } else { plan.schedule.kind }),
     }
 }
 
@@ -446,7 +447,9 @@ pub(crate) fn pin_of(plan: &Plan, decision: &Decision, shardings: &[Sharding], m
 }
 
 fn stage_model(plan: &Plan, number: usize, stage: &StagePlan, table: &IndexSet<Sharding>, lookup: &Lookup) -> StageModel {
-    let program = plan.programs.get(number);
+    // With several chunks of the model on the same devices, a stage is one chunk of their program.
+    let lanes = plan.programs.len().max(1);
+    let (program, chunk) = (plan.programs.get(number % lanes), (number / lanes) as u32);
     let t = &stage.times;
     let m = &stage.memory;
     let value = |name: &str| lookup.value_of_text(name).map_or(-1, |v: ValueId| i64::from(v.0));
@@ -471,7 +474,7 @@ fn stage_model(plan: &Plan, number: usize, stage: &StagePlan, table: &IndexSet<S
         },
         shardings: table.iter().map(|s| sharding(s, &stage.mesh)).collect(),
         instructions: Phase::ALL.map(|phase| {
-            let list = program.map_or(&[][..], |p| p.phase(phase));
+            let list = program.map_or(&[][..], |p| &p.phase(phase)[p.range(phase, chunk)]);
             list.iter().map(|i| instruction(plan, i, value(&i.source))).collect()
         }),
         buffers: program.map_or_else(Vec::new, |p| p.buffers.values().map(|b| buffer(b, value(&b.name))).collect()),

@@ -29,18 +29,31 @@ const SCRIPTS: &[&str] = &[
 /// The page's skeleton; `@…@` are filled in.
 const SKELETON: &str = include_str!("../assets/page.html");
 
+/// The same of a comparison of strategies, which takes the plan's style and tables.
+const COMPARISON_SKELETON: &str = include_str!("../assets/compare.html");
+const COMPARISON_STYLE: &str = concat!(include_str!("../assets/page.css"), include_str!("../assets/compare.css"));
+const COMPARISON_SCRIPTS: &[&str] = &[include_str!("../assets/base.js"), include_str!("../assets/table.js"), include_str!("../assets/compare.js")];
+
 /// One self-contained HTML page that shows the plan.
 pub fn page(plan: &Plan) -> String {
     let model = serde_json::to_string(&crate::model::model(plan)).expect("invariant: the view-model has text keys and finite numbers");
-    let title = format!("{} on {}", plan.request.model, plan.cluster.name);
-    let scripts = SCRIPTS.concat();
-    let mut page = String::with_capacity(SKELETON.len() + STYLE.len() + scripts.len() + model.len() + model.len() / 16);
-    for (i, part) in SKELETON.split('@').enumerate() {
+    filled(SKELETON, STYLE, SCRIPTS, &format!("{} on {}", plan.request.model, plan.cluster.name), &model)
+}
+
+/// One self-contained HTML page that shows strategies side by side, from what `compare --json` prints.
+pub fn comparison_page(title: &str, comparison: &serde_json::Value) -> String {
+    filled(COMPARISON_SKELETON, COMPARISON_STYLE, COMPARISON_SCRIPTS, title, &comparison.to_string())
+}
+
+fn filled(skeleton: &str, style: &str, scripts: &[&str], title: &str, model: &str) -> String {
+    let scripts = scripts.concat();
+    let mut page = String::with_capacity(skeleton.len() + style.len() + scripts.len() + model.len() + model.len() / 16);
+    for (i, part) in skeleton.split('@').enumerate() {
         match (i % 2, part) {
             (0, text) => page.push_str(text),
-            (_, "title") => page.push_str(&escape_text(&title)),
-            (_, "style") => page.push_str(STYLE),
-            (_, "model") => escape_json(&model, &mut page),
+            (_, "title") => page.push_str(&escape_text(title)),
+            (_, "style") => page.push_str(style),
+            (_, "model") => escape_json(model, &mut page),
             (_, "scripts") => page.push_str(&scripts),
             (_, _) => {}
         }
@@ -79,7 +92,9 @@ mod tests {
 
     #[test]
     fn the_skeleton_names_each_part_once() {
-        let parts: Vec<&str> = SKELETON.split('@').skip(1).step_by(2).collect();
-        assert_eq!(parts, ["title", "style", "model", "scripts"]);
+        for skeleton in [SKELETON, COMPARISON_SKELETON] {
+            let parts: Vec<&str> = skeleton.split('@').skip(1).step_by(2).collect();
+            assert_eq!(parts, ["title", "style", "model", "scripts"]);
+        }
     }
 }

@@ -30,25 +30,29 @@ pub fn timeline(kind: ScheduleKind, times: &[StageTimes], microbatches: u32) -> 
     if u64::from(stages) * (2 * u64::from(microbatches) + 2) > MOST_BOXES {
         return Timeline { left_out: true, ..Timeline::default() };
     }
-    let orders: Vec<Vec<Step>> = (0..stages).map(|s| steps(kind, StageId(s), stages, microbatches).collect()).collect();
-    let mut next = vec![0usize; times.len()];
-    let mut clock = vec![0f64; times.len()];
+    // Chunks of the model that lie on the same devices take turns.
+    let lanes = stages / kind.chunks().max(1);
+    let orders: Vec<Vec<Step>> = (0..lanes).map(|s| steps(kind, StageId(s), lanes, microbatches).collect()).collect();
+    let mut next = vec![0usize; lanes as usize];
+    let mut clock = vec![0f64; lanes as usize];
     let mut done: Vec<[Vec<Option<f64>>; 2]> = times.iter().map(|_| [vec![None; microbatches as usize], vec![None; microbatches as usize]]).collect();
     let mut boxes: Vec<Vec<(u32, u32, u32, f64, f64)>> = vec![Vec::new(); times.len()];
     let mut busy = 0.0;
     loop {
         let mut moved = false;
-        for s in 0..times.len() {
-            while let Some(step) = orders[s].get(next[s]) {
+        for lane in 0..lanes as usize {
+            while let Some(step) = orders[lane].get(next[lane]) {
                 let m = step.microbatch as usize;
+                let s = step.chunk as usize * lanes as usize + lane;
+                let once = |of: fn(&StageTimes) -> f64| times.iter().skip(lane).step_by(lanes as usize).map(of).sum::<f64>();
                 let (ready, duration) = match step.phase {
-                    Phase::Before => (Some(0.0), times[s].before.0),
+                    Phase::Before => (Some(0.0), once(|t| t.before.0)),
                     Phase::Forward => (if s == 0 { Some(0.0) } else { done[s - 1][0][m] }, times[s].forward.0),
                     Phase::Backward => (if s + 1 == times.len() { done[s][0][m] } else { done[s + 1][1][m] }, times[s].backward.0),
-                    Phase::After => (Some(0.0), times[s].after.0),
+                    Phase::After => (Some(0.0), once(|t| t.after.0)),
                 };
                 let Some(ready) = ready else { break };
-                let start = clock[s].max(ready);
+                let start = clock[lane].max(ready);
                 let end = start + duration;
                 match step.phase {
                     Phase::Forward => done[s][0][m] = Some(end),
@@ -59,8 +63,8 @@ pub fn timeline(kind: ScheduleKind, times: &[StageTimes], microbatches: u32) -> 
                     boxes[s].push((s as u32, step.phase as u32, step.microbatch, start, end));
                 }
                 busy += duration;
-                clock[s] = end;
-                next[s] += 1;
+                clock[lane] = end;
+                next[lane] += 1;
                 moved = true;
             }
         }
@@ -69,7 +73,7 @@ pub fn timeline(kind: ScheduleKind, times: &[StageTimes], microbatches: u32) -> 
         }
     }
     let span = clock.iter().copied().fold(0.0, f64::max);
-    let bubble = if span > 0.0 && stages > 0 { 1.0 - busy / (span * f64::from(stages)) } else { 0.0 };
+    let bubble = if span > 0.0 && stages > 0 { 1.0 - busy / (span * f64::from(lanes)) } else { 0.0 };
     Timeline { span, bubble: bubble.max(0.0), boxes: boxes.into_iter().flatten().collect(), left_out: false }
 }
 

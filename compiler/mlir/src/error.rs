@@ -6,7 +6,7 @@ use ir::kernel::NodeId;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
     /// A limit: the kernel is valid and has no code on this target.
-    #[error("kernel `{kernel}`, node {node}: {what} is not supported on CPUs")]
+    #[error("kernel `{kernel}`, node {node}: {what} is not supported")]
     Unsupported {
         /// The kernel's symbol.
         kernel: String,
@@ -35,4 +35,10 @@ pub enum Error {
     /// A user error: no such level.
     #[error("unknown CPU level `{0}`; known are x86-64-v2, x86-64-v3, x86-64-v4 and host")]
     UnknownLevel(String),
+    /// A user error: no such GPU architecture.
+    #[error("unknown GPU architecture `{0}`; known are sm_80, sm_90 and sm_100")]
+    UnknownArchitecture(String),
+    /// The assembler is missing, or a bug: it refuses what was made.
+    #[error("ptxas: {0}")]
+    Ptxas(String),
 }

@@ -7,12 +7,15 @@
 //! The way there: [`nest`] merges and orders dimensions and picks the one to vectorise, [`schedule`] decides what is computed where, [`emit`] writes
 //! `scf`, `vector` and `arith`, [`lower`] and [`llvm`] make an object of that, [`link`] a shared object. See `docs/kernels.md`.
 //!
+//! [`compile_cuda`] turns the same kernels into one PTX module ([`gpu`]) through the same passes; see `docs/cuda.md`.
+//!
 //! **Invariant:** the same kernels and target give the same bytes. Only this crate names MLIR and LLVM.
 
 mod check;
 mod elementwise;
 mod emit;
 mod error;
+mod gpu;
 mod link;
 mod llvm;
 mod lower;
@@ -22,6 +25,7 @@ mod schedule;
 mod target;
 
 pub use error::Error;
+pub use gpu::{Assembled, CudaCode, CudaTarget, SECTOR, Traffic, assemble, compile_cuda, cuda_traffic, print_cuda_mlir, ptxas};
 pub use target::CpuTarget;
 
 use ir::kernel::Kernel;
@@ -48,7 +52,7 @@ pub fn print_llvm(kernel: &Kernel, target: CpuTarget) -> Result<String, Error> {
     let text = emit::function(&kernel.symbol(), kernel, target)?;
     let llvm = llvm::LlvmContext::new();
     let module = lower::to_llvm(&lower::context(), &text, &llvm)?;
-    module.optimise(&llvm::TargetMachine::new(target)?)?;
+    module.optimise(&llvm::TargetMachine::new(llvm::Machine::Cpu(target))?)?;
     Ok(module.text())
 }
 
@@ -78,7 +82,7 @@ fn halves(functions: &[String]) -> Vec<String> {
 fn object(module: &str, target: CpuTarget) -> Result<Vec<u8>, Error> {
     let llvm = llvm::LlvmContext::new();
     let module = lower::to_llvm(&lower::context(), module, &llvm)?;
-    let machine = llvm::TargetMachine::new(target)?;
+    let machine = llvm::TargetMachine::new(llvm::Machine::Cpu(target))?;
     module.optimise(&machine)?;
     module.object(&machine)
 }

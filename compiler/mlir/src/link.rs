@@ -42,10 +42,13 @@ pub(crate) fn shared_object(objects: &[Vec<u8>]) -> Result<Vec<u8>, Error> {
 }
 
 /// A folder of our own, removed on drop.
-struct Folder(PathBuf);
+pub(crate) struct Folder(PathBuf);
 
 impl Folder {
-    fn new() -> io::Result<Folder> {
+    pub(crate) fn path(&self) -> &Path {
+        &self.0
+    }
+    pub(crate) fn new() -> io::Result<Folder> {
         static NEXT: AtomicU32 = AtomicU32::new(0);
         loop {
             let name = format!("shardwright-kernels-{}-{}", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));

@@ -1,8 +1,9 @@
-//! The part of LLVM's C API that makes an object file of a module; LLVM itself is linked through `mlir-sys`.
+//! The part of LLVM's C API that makes an object file or assembly text of a module; LLVM itself is linked through `mlir-sys`.
 //!
 //! **Invariant:** an [`LlvmContext`] and what was made in it never leave the thread that made them.
 
 use crate::error::Error;
+use crate::gpu::CudaTarget;
 use crate::target::CpuTarget;
 use mlir_sys::{LLVMContextRef, LLVMModuleRef};
 use std::ffi::{CStr, CString, c_char, c_int, c_uint, c_void};
@@ -18,6 +19,7 @@ type ErrorRef = *mut c_void;
 const CODE_GEN_LEVEL_DEFAULT: c_int = 2;
 const RELOC_PIC: c_int = 2;
 const CODE_MODEL_DEFAULT: c_int = 0;
+const ASSEMBLY_FILE: c_int = 0;
 const OBJECT_FILE: c_int = 1;
 
 unsafe extern "C" {
@@ -28,6 +30,10 @@ unsafe extern "C" {
     fn LLVMInitializeX86Target();
     fn LLVMInitializeX86TargetMC();
     fn LLVMInitializeX86AsmPrinter();
+    fn LLVMInitializeNVPTXTargetInfo();
+    fn LLVMInitializeNVPTXTarget();
+    fn LLVMInitializeNVPTXTargetMC();
+    fn LLVMInitializeNVPTXAsmPrinter();
     fn LLVMGetTargetFromTriple(triple: *const c_char, target: *mut TargetRef, message: *mut *mut c_char) -> c_int;
     fn LLVMCreateTargetMachine(
         target: TargetRef,
@@ -66,6 +72,9 @@ unsafe extern "C" {
 /// What LLVM does to a module before code generation. The kernels come vectorised and with their invariants at the loops they belong to, so that only
 /// clean-up is left; loops are not recognised as `memcpy` or `memset`, which would be imports.
 const PASSES: &CStr = c"function(early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),early-cse)";
+
+/// The same for GPUs, whose vectors exist in memory accesses only.
+const CUDA_PASSES: &CStr = c"function(scalarizer,early-cse,instcombine<no-verify-fixpoint>,simplifycfg,loop-mssa(loop-rotate,licm),early-cse)";
 
 /// An LLVM context, disposed of on drop.
 pub(crate) struct LlvmContext(LLVMContextRef);
@@ -117,12 +126,12 @@ impl<'c> LlvmModule<'c> {
     pub(crate) fn optimise(&self, machine: &TargetMachine) -> Result<(), Error> {
         // SAFETY: module, machine and options are valid for the calls; the layout is copied by the module.
         unsafe {
-            LLVMSetTarget(self.raw, TRIPLE.as_ptr());
-            let layout = LLVMCreateTargetDataLayout(machine.0);
+            LLVMSetTarget(self.raw, machine.kind.triple().as_ptr());
+            let layout = LLVMCreateTargetDataLayout(machine.raw);
             LLVMSetModuleDataLayout(self.raw, layout);
             LLVMDisposeTargetData(layout);
             let options = LLVMCreatePassBuilderOptions();
-            let error = LLVMRunPasses(self.raw, PASSES.as_ptr(), machine.0, options);
+            let error = LLVMRunPasses(self.raw, machine.kind.passes().as_ptr(), machine.raw, options);
             LLVMDisposePassBuilderOptions(options);
             if error.is_null() {
                 return Ok(());
@@ -135,10 +144,17 @@ impl<'c> LlvmModule<'c> {
     }
     /// The object file of the module.
     pub(crate) fn object(&self, machine: &TargetMachine) -> Result<Vec<u8>, Error> {
+        self.emitted(machine, OBJECT_FILE)
+    }
+    /// The assembly text of the module.
+    pub(crate) fn assembly(&self, machine: &TargetMachine) -> Result<Vec<u8>, Error> {
+        self.emitted(machine, ASSEMBLY_FILE)
+    }
+    fn emitted(&self, machine: &TargetMachine, kind: c_int) -> Result<Vec<u8>, Error> {
         // SAFETY: module and machine are valid; the buffer is copied and disposed of, as is the message on failure.
         unsafe {
             let (mut message, mut buffer) = (ptr::null_mut(), ptr::null_mut());
-            if LLVMTargetMachineEmitToMemoryBuffer(machine.0, self.raw, OBJECT_FILE, &mut message, &mut buffer) != 0 {
+            if LLVMTargetMachineEmitToMemoryBuffer(machine.raw, self.raw, kind, &mut message, &mut buffer) != 0 {
                 return Err(Error::Llvm(take_message(message)));
             }
             let bytes = std::slice::from_raw_parts(LLVMGetBufferStart(buffer), LLVMGetBufferSize(buffer)).to_vec();
@@ -168,13 +184,43 @@ unsafe fn take_message(message: *mut c_char) -> String {
     text
 }
 
-const TRIPLE: &CStr = c"x86_64-unknown-linux-gnu";
+/// What code is made for.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Machine {
+    Cpu(CpuTarget),
+    Cuda(CudaTarget),
+}
+
+impl Machine {
+    fn triple(self) -> &'static CStr {
+        match self {
+            Machine::Cpu(_) => c"x86_64-unknown-linux-gnu",
+            Machine::Cuda(_) => c"nvptx64-nvidia-cuda",
+        }
+    }
+    fn passes(self) -> &'static CStr {
+        match self {
+            Machine::Cpu(_) => PASSES,
+            Machine::Cuda(_) => CUDA_PASSES,
+        }
+    }
+    /// LLVM's names of the processor and of the features beside.
+    fn names(self) -> (&'static str, &'static str) {
+        match self {
+            Machine::Cpu(target) => (target.level(), ""),
+            Machine::Cuda(target) => (target.level(), target.features()),
+        }
+    }
+}
 
 /// A target machine, disposed of on drop.
-pub(crate) struct TargetMachine(TargetMachineRef);
+pub(crate) struct TargetMachine {
+    raw: TargetMachineRef,
+    kind: Machine,
+}
 
 impl TargetMachine {
-    pub(crate) fn new(target: CpuTarget) -> Result<Self, Error> {
+    pub(crate) fn new(kind: Machine) -> Result<Self, Error> {
         static INITIALISED: Once = Once::new();
         INITIALISED.call_once(|| {
             // SAFETY: registration is done once, before any target is looked up.
@@ -183,17 +229,24 @@ impl TargetMachine {
                 LLVMInitializeX86Target();
                 LLVMInitializeX86TargetMC();
                 LLVMInitializeX86AsmPrinter();
+                LLVMInitializeNVPTXTargetInfo();
+                LLVMInitializeNVPTXTarget();
+                LLVMInitializeNVPTXTargetMC();
+                LLVMInitializeNVPTXAsmPrinter();
             }
         });
-        let cpu = CString::new(target.level()).map_err(|e| Error::Llvm(e.to_string()))?;
+        let triple = kind.triple();
+        let (cpu, features) = kind.names();
+        let named = |name: &str| CString::new(name).map_err(|e| Error::Llvm(e.to_string()));
+        let (cpu, features) = (named(cpu)?, named(features)?);
         // SAFETY: the strings outlive the calls; the target is LLVM's own and lives as long as the process.
         unsafe {
             let (mut found, mut message) = (ptr::null_mut(), ptr::null_mut());
-            if LLVMGetTargetFromTriple(TRIPLE.as_ptr(), &mut found, &mut message) != 0 {
+            if LLVMGetTargetFromTriple(triple.as_ptr(), &mut found, &mut message) != 0 {
                 return Err(Error::Llvm(take_message(message)));
             }
-            let machine = LLVMCreateTargetMachine(found, TRIPLE.as_ptr(), cpu.as_ptr(), c"".as_ptr(), CODE_GEN_LEVEL_DEFAULT, RELOC_PIC, CODE_MODEL_DEFAULT);
-            if machine.is_null() { Err(Error::Llvm(format!("no target machine for {target}"))) } else { Ok(TargetMachine(machine)) }
+            let raw = LLVMCreateTargetMachine(found, triple.as_ptr(), cpu.as_ptr(), features.as_ptr(), CODE_GEN_LEVEL_DEFAULT, RELOC_PIC, CODE_MODEL_DEFAULT);
+            if raw.is_null() { Err(Error::Llvm(format!("no target machine for {kind:?}"))) } else { Ok(TargetMachine { raw, kind }) }
         }
     }
 }
@@ -201,7 +254,7 @@ impl TargetMachine {
 impl Drop for TargetMachine {
     fn drop(&mut self) {
         // SAFETY: the machine is owned.
-        unsafe { LLVMDisposeTargetMachine(self.0) }
+        unsafe { LLVMDisposeTargetMachine(self.raw) }
     }
 }
 

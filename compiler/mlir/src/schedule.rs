@@ -72,25 +72,14 @@ pub(crate) struct Schedule {
 impl Schedule {
     pub(crate) fn new(kernel: &Kernel, nest: &Nest) -> Schedule {
         let live = live(kernel);
-        let depth = depth(kernel);
         let lanes = choose_lanes(kernel, nest, &live);
-        let mut in_pass: Vec<Option<usize>> = Vec::new();
-        for (store, strides) in kernel.stores.iter().zip(&nest.stores) {
-            let varies = (Nest::mask(strides) | nest.varies[store.value]) & nest.reduced_mask;
-            in_pass.push((varies != 0).then_some(depth[store.value]));
-        }
-        let passes = loop {
-            let passes = plan_passes(kernel, nest, &live, &depth, &in_pass, lanes);
-            let late: Vec<(usize, usize)> = (0..kernel.stores.len())
-                .filter_map(|s| in_pass[s].zip(last_load_of_target(kernel, s, &passes)).filter(|(at, last)| last > at).map(|(_, last)| (s, last)))
-                .collect();
-            if late.is_empty() {
-                break passes;
-            }
-            for (s, last) in late {
-                in_pass[s] = Some(last);
-            }
+        let kept_bytes = |id: NodeId| {
+            let elem = crate::elementwise::computed_in(kernel.nodes[id].dtype).filter(|e| e.bits() >= 8)?;
+            let elements: u64 = buffer_shape(nest, lanes, id).iter().map(|(_, n)| *n).fold(1, u64::saturating_mul);
+            Some(elements.saturating_mul(u64::from(elem.bytes())).next_multiple_of(64))
         };
+        let room = Room { bytes: ROW_BUFFER_BYTES, bytes_of: &kept_bytes, load_cost: 0 };
+        let Order { depth, passes, in_pass } = order(kernel, nest, &live, &room);
         let mut schedule = Schedule { passes, depth, level: SecondaryMap::new(), live, row_stores: vec![], lanes, columns: None };
         schedule.place(kernel, nest);
         for (s, store) in kernel.stores.iter().enumerate().filter(|(s, _)| in_pass[*s].is_none()) {
@@ -165,6 +154,47 @@ impl Schedule {
     }
 }
 
+/// Memory for values that passes keep for later ones.
+pub(crate) struct Room<'a> {
+    /// Bytes there are.
+    pub(crate) bytes: u64,
+    /// Bytes that a node's values take; none for what cannot be kept.
+    pub(crate) bytes_of: &'a dyn Fn(NodeId) -> Option<u64>,
+    /// What loading costs more than [`cost`] says.
+    pub(crate) load_cost: u32,
+}
+
+/// A kernel's passes.
+pub(crate) struct Order {
+    /// Reductions that must be complete before a node.
+    pub(crate) depth: SecondaryMap<NodeId, usize>,
+    pub(crate) passes: Vec<Pass>,
+    /// The pass in which each store is made; none for what is made once a parallel point.
+    pub(crate) in_pass: Vec<Option<usize>>,
+}
+
+/// Decides what each pass computes, keeps and stores; the passes' levels are left zero.
+pub(crate) fn order(kernel: &Kernel, nest: &Nest, live: &SecondaryMap<NodeId, bool>, room: &Room<'_>) -> Order {
+    let depth = depth(kernel);
+    let mut in_pass: Vec<Option<usize>> = Vec::new();
+    for (store, strides) in kernel.stores.iter().zip(&nest.stores) {
+        let varies = (Nest::mask(strides) | nest.varies[store.value]) & nest.reduced_mask;
+        in_pass.push((varies != 0).then_some(depth[store.value]));
+    }
+    loop {
+        let passes = plan_passes(kernel, nest, live, &depth, &in_pass, room);
+        let late: Vec<(usize, usize)> = (0..kernel.stores.len())
+            .filter_map(|s| in_pass[s].zip(last_load_of_target(kernel, s, &passes)).filter(|(at, last)| last > at).map(|(_, last)| (s, last)))
+            .collect();
+        if late.is_empty() {
+            return Order { depth, passes, in_pass };
+        }
+        for (s, last) in late {
+            in_pass[s] = Some(last);
+        }
+    }
+}
+
 /// The number of parallel loops around what varies over `mask`.
 pub(crate) fn parallel_level(nest: &Nest, mask: u32) -> usize {
     nest.parallel.iter().rposition(|&d| mask & (1 << d) != 0).map_or(0, |p| p + 1)
@@ -191,7 +221,8 @@ pub(crate) fn buffer_shape(nest: &Nest, lanes: Lanes, id: NodeId) -> Vec<(usize,
     shape
 }
 
-fn live(kernel: &Kernel) -> SecondaryMap<NodeId, bool> {
+/// Which nodes some store needs.
+pub(crate) fn live(kernel: &Kernel) -> SecondaryMap<NodeId, bool> {
     let mut live = SecondaryMap::new();
     for store in &kernel.stores {
         live[store.value] = true;
@@ -215,18 +246,22 @@ fn depth(kernel: &Kernel) -> SecondaryMap<NodeId, usize> {
     depth
 }
 
-/// The last pass that loads what store `s` may overwrite.
-fn last_load_of_target(kernel: &Kernel, s: usize, passes: &[Pass]) -> Option<usize> {
+/// Whether node `id` loads what store `s` may overwrite.
+pub(crate) fn loads_target(kernel: &Kernel, s: usize, id: NodeId) -> bool {
     let store = &kernel.stores[s];
-    let aliases = |id: NodeId| match &kernel.nodes[id].kind {
+    match &kernel.nodes[id].kind {
         NodeKind::Load { param, index } => {
             *param == store.param
                 || (*index == store.index && kernel.params[*param as usize].dtype.bytes() == kernel.params[store.param as usize].dtype.bytes())
         }
         NodeKind::Gather { param, .. } => *param == store.param,
         _ => false,
-    };
-    passes.iter().rposition(|p| p.nodes.iter().any(|&n| aliases(n)))
+    }
+}
+
+/// The last pass that loads what store `s` may overwrite.
+fn last_load_of_target(kernel: &Kernel, s: usize, passes: &[Pass]) -> Option<usize> {
+    passes.iter().rposition(|p| p.nodes.iter().any(|&n| loads_target(kernel, s, n)))
 }
 
 fn plan_passes(
@@ -235,19 +270,12 @@ fn plan_passes(
     live: &SecondaryMap<NodeId, bool>,
     depth: &SecondaryMap<NodeId, usize>,
     in_pass: &[Option<usize>],
-    lanes: Lanes,
+    room: &Room<'_>,
 ) -> Vec<Pass> {
     let reduces = || kernel.nodes.iter().filter(|(id, n)| live[*id] && matches!(n.kind, NodeKind::Reduce(..))).map(|(id, _)| (id, depth[id] - 1));
     let count = reduces().map(|(_, p)| p + 1).chain(in_pass.iter().flatten().map(|p| p + 1)).max().unwrap_or(0);
-    let mut planner = Planner {
-        kernel,
-        nest,
-        lanes,
-        passes: vec![Pass::default(); count],
-        first: SecondaryMap::new(),
-        buffered: SecondaryMap::new(),
-        free: ROW_BUFFER_BYTES,
-    };
+    let mut planner =
+        Planner { kernel, nest, room, passes: vec![Pass::default(); count], first: SecondaryMap::new(), buffered: SecondaryMap::new(), free: room.bytes };
     for p in 0..count {
         planner.passes[p].reduces = reduces().filter(|(_, at)| *at == p).map(|(id, _)| id).collect();
         planner.passes[p].stores = (0..in_pass.len()).filter(|&s| in_pass[s] == Some(p)).collect();
@@ -269,7 +297,7 @@ fn plan_passes(
 struct Planner<'k> {
     kernel: &'k Kernel,
     nest: &'k Nest,
-    lanes: Lanes,
+    room: &'k Room<'k>,
     passes: Vec<Pass>,
     /// The pass that computes a node first.
     first: SecondaryMap<NodeId, Option<usize>>,
@@ -294,14 +322,11 @@ impl Planner<'_> {
     }
     fn try_keep(&mut self, id: NodeId) -> bool {
         let Some(writer) = self.first[id] else { return false };
-        let elem = crate::elementwise::computed_in(self.kernel.nodes[id].dtype);
-        let Some(elem) = elem.filter(|e| e.bits() >= 8) else { return false };
+        let Some(bytes) = (self.room.bytes_of)(id) else { return false };
         let mut seen = SecondaryMap::new();
         if self.cone_cost(id, &mut seen) < KEEP_COST {
             return false;
         }
-        let elements: u64 = buffer_shape(self.nest, self.lanes, id).iter().map(|(_, n)| *n).fold(1, u64::saturating_mul);
-        let bytes = elements.saturating_mul(u64::from(elem.bytes())).next_multiple_of(64);
         if bytes > self.free {
             return false;
         }
@@ -315,7 +340,8 @@ impl Planner<'_> {
             return 0;
         }
         let operands: u32 = self.kernel.operands(id).iter().map(|&o| self.cone_cost(o, seen)).sum();
-        operands + cost(self.kernel, self.nest, id)
+        let load = matches!(self.kernel.nodes[id].kind, NodeKind::Load { .. } | NodeKind::Gather { .. });
+        operands + cost(self.kernel, self.nest, id) + if load { self.room.load_cost } else { 0 }
     }
 }
 

@@ -143,6 +143,7 @@ impl<'a, 'r> Bounder<'a, 'r> {
         // Without an incumbent: somewhat above what is known.
         let target = known.unwrap_or(reach + reach / 8 + (1 << model.unit.up));
         let stop = if known.is_some() { self.worth() } else { i128::from(self.run.setting.most) };
+        let (target, stop) = self.run.setting.cutoff.map_or((target, stop), |c| (target.min(c + (1 << model.unit.up)), stop.min(c)));
         let mut votes: Vec<Vec<u32>> = Vec::new();
         let mut offers: Vec<Best> = Vec::new();
         let mut steps = 0;

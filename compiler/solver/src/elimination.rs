@@ -112,6 +112,98 @@ pub(crate) fn order(sizes: &[usize], pairs: &[Pair], width: Width) -> Option<Vec
     Some(order)
 }
 
+/// Who is next to whom, as one row of bits a node: for asking again and again whether a growing network is narrow.
+#[derive(Debug, Clone)]
+pub(crate) struct Adjacency {
+    nodes: usize,
+    words: usize,
+    near: Vec<u64>,
+    log: Vec<f64>,
+}
+
+impl Adjacency {
+    /// Nodes of these sizes, none next to another.
+    pub(crate) fn new(sizes: &[usize]) -> Adjacency {
+        let words = sizes.len().div_ceil(64).max(1);
+        let log = sizes.iter().map(|&s| (s as f64).log2()).collect();
+        Adjacency { nodes: sizes.len(), words, near: vec![0; sizes.len() * words], log }
+    }
+
+    /// Adds a node.
+    pub(crate) fn push(&mut self, size: usize) {
+        if self.nodes == self.words * 64 {
+            let mut wider = vec![0; self.nodes * (self.words + 1)];
+            for (to, from) in wider.chunks_mut(self.words + 1).zip(self.near.chunks(self.words)) {
+                to[..self.words].copy_from_slice(from);
+            }
+            (self.near, self.words) = (wider, self.words + 1);
+        }
+        self.nodes += 1;
+        self.near.resize(self.nodes * self.words, 0);
+        self.log.push((size as f64).log2());
+    }
+
+    /// Makes two nodes neighbours.
+    pub(crate) fn join(&mut self, a: u32, b: u32) {
+        for (x, y) in [(a, b), (b, a)] {
+            self.near[x as usize * self.words + y as usize / 64] |= 1 << (y % 64);
+        }
+    }
+
+    /// Whether [`order`] finds an order whose tables have at most `table` entries, were `a` and `b` neighbours too.
+    pub(crate) fn is_narrow_with(&self, a: u32, b: u32, sizes: &[usize], table: u64) -> bool {
+        let words = self.words;
+        let mut now = self.clone();
+        now.join(a, b);
+        let near = &mut now.near;
+        let weight = |v: usize, row: &[u64]| -> u64 {
+            let mut bits = 0.0;
+            each_bit(row, |u| bits += self.log[u]);
+            ((self.log[v] + bits) * 4096.0) as u64
+        };
+        let mut current: Vec<u64> = near.chunks(words).enumerate().map(|(v, row)| weight(v, row)).collect();
+        let mut heap: BinaryHeap<std::cmp::Reverse<(u64, u32)>> = (0..self.nodes).map(|v| std::cmp::Reverse((current[v], v as u32))).collect();
+        let mut scope = vec![0u64; words];
+        while let Some(std::cmp::Reverse((w, v))) = heap.pop() {
+            let at = v as usize;
+            if w != current[at] {
+                continue;
+            }
+            scope.copy_from_slice(&near[at * words..(at + 1) * words]);
+            let mut entries = Some(sizes[at] as u64);
+            each_bit(&scope, |u| entries = entries.and_then(|e| e.checked_mul(sizes[u] as u64)));
+            if entries.is_none_or(|e| e > table) {
+                return false;
+            }
+            // No weight is this large, so it is not met again.
+            current[at] = u64::MAX;
+            each_bit(&scope, |u| {
+                let row = &mut near[u * words..(u + 1) * words];
+                row.iter_mut().zip(&scope).for_each(|(x, s)| *x |= s);
+                row[u / 64] &= !(1 << (u % 64));
+                row[at / 64] &= !(1 << (at % 64));
+                let heavy = weight(u, row);
+                if heavy != current[u] {
+                    current[u] = heavy;
+                    heap.push(std::cmp::Reverse((heavy, u as u32)));
+                }
+            });
+        }
+        true
+    }
+}
+
+/// Calls `each` with the number of every bit that is set, in order.
+fn each_bit(row: &[u64], mut each: impl FnMut(usize)) {
+    for (k, &word) in row.iter().enumerate() {
+        let mut rest = word;
+        while rest != 0 {
+            each(64 * k + rest.trailing_zeros() as usize);
+            rest &= rest - 1;
+        }
+    }
+}
+
 fn union(a: &[u32], b: &[u32], keep: impl Fn(u32) -> bool, out: &mut Vec<u32>) {
     let (mut i, mut j) = (0, 0);
     while i < a.len() || j < b.len() {

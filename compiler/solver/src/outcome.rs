@@ -22,6 +22,8 @@ pub struct Options {
     pub seed: u64,
     /// Stop once `(objective - bound) / objective` is at most this.
     pub gap: f64,
+    /// Stop once no choice is proven to cost less than this: the caller has no use for what is left.
+    pub cutoff: Option<i128>,
     /// A choice to start from, if one is known.
     pub start: Option<Vec<u32>>,
     /// Called with every better choice, as soon as it is known to be feasible.
@@ -32,7 +34,7 @@ pub struct Options {
 
 impl Default for Options {
     fn default() -> Self {
-        Options { work: 2_000_000_000, deadline: None, halt: None, threads: 1, seed: 1, gap: 0.0, start: None, found: None, progress: None }
+        Options { work: 2_000_000_000, deadline: None, halt: None, threads: 1, seed: 1, gap: 0.0, cutoff: None, start: None, found: None, progress: None }
     }
 }
 
@@ -49,6 +51,11 @@ impl std::fmt::Debug for Options {
 }
 
 impl Options {
+    /// Whether the caller has no use for choices that cost at least `bound`.
+    pub(crate) fn worthless(&self, bound: i128) -> bool {
+        self.cutoff.is_some_and(|c| bound >= c)
+    }
+
     /// Whether the caller wants no more work done.
     pub(crate) fn late(&self) -> bool {
         self.halt.as_ref().is_some_and(|h| h.load(Ordering::Relaxed)) || self.deadline.is_some_and(|d| Instant::now() >= d)

@@ -24,6 +24,8 @@ pub(crate) struct Setting<'a> {
     pub seed: u64,
     /// Gap at which to stop, in internal units of the given objective.
     pub enough: &'a (dyn Fn(i64, i128) -> bool + Sync),
+    /// Nothing that costs as much is of any use. The first turn is then the bounder's, which may show that there is nothing else.
+    pub cutoff: Option<i128>,
     pub stop: &'a (dyn Fn() -> bool + Sync),
     /// Told of every better choice, and of every better bound.
     pub found: &'a (dyn Fn(&Best) + Sync),
@@ -129,6 +131,9 @@ impl Run<'_> {
         {
             self.halt();
         }
+        if shared.ended.bound.zip(self.setting.cutoff).is_some_and(|(b, c)| b >= c) {
+            self.halt();
+        }
     }
 
     pub(crate) fn below(&self) -> i64 {
@@ -161,6 +166,9 @@ impl Run<'_> {
         let mut searcher = self.searcher(1);
         let mut bounder = Bounder::new(self);
         let mut climbing = true;
+        if self.setting.cutoff.is_some() {
+            climbing = bounder.turn(TURN);
+        }
         while !self.stopped() {
             self.search_turn(&mut searcher, TURN);
             if self.stopped() {
@@ -260,6 +268,7 @@ mod tests {
                     threads,
                     seed: u64::from(round),
                     enough: &|cost, bound| i128::from(cost) <= bound,
+                    cutoff: None,
                     stop: &|| threads > 1 && begin.elapsed().as_secs() > 20,
                     found: &|(cost, choice)| {
                         assert_eq!(m.cost(choice), Some(*cost));

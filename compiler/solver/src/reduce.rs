@@ -336,12 +336,17 @@ impl Reducer {
         let cost: Vec<i64> = live.iter().map(|&s| self.costs[node as usize][s]).collect();
         let mut dead = vec![false; n];
         for worse in 0..n {
+            let row = |k: usize| &table[k * wide..(k + 1) * wide];
+            let probes = cheapest_partners(row(worse), &ends);
             for better in 0..n {
                 if better == worse || dead[better] || usage.iter().any(|u| u[live[better]] > u[live[worse]]) {
                     continue;
                 }
-                let row = |k: usize| &table[k * wide..(k + 1) * wide];
-                if loss(cost[better] - cost[worse], row(better), row(worse), &ends) {
+                let own = cost[better] - cost[worse];
+                if probes.as_ref().is_some_and(|p| loses_there(own, row(better), row(worse), p)) {
+                    continue;
+                }
+                if loss(own, row(better), row(worse), &ends) {
                     dead[worse] = true;
                     break;
                 }
@@ -579,6 +584,30 @@ impl Reduced {
         };
         self.names.iter().map(place).collect()
     }
+}
+
+/// Of each neighbour the strategy that is cheapest beside one of ours; none if ours has no partner in some neighbour.
+fn cheapest_partners(row: &[i64], ends: &[usize]) -> Option<Vec<usize>> {
+    let mut from = 0;
+    ends.iter()
+        .map(|&to| {
+            let at = (from..to).min_by_key(|&t| row[t]).filter(|&t| row[t] < FORBIDDEN);
+            from = to;
+            at
+        })
+        .collect()
+}
+
+/// Whether replacing costs something with these partners already, which is quicker to see than [`loss`].
+fn loses_there(own: i64, better: &[i64], worse: &[i64], partners: &[usize]) -> bool {
+    let mut total = own;
+    for &t in partners {
+        if better[t] >= FORBIDDEN {
+            return true;
+        }
+        total += better[t] - worse[t];
+    }
+    total > 0
 }
 
 /// Whether replacing costs nothing at all: `own` plus, for each neighbour, the worst difference over its strategies.

@@ -4,7 +4,7 @@
 //! between them, plus agreement multipliers that sum to zero over the copies, so the minimum over the split network is
 //! a bound on the minimum over the model, and equal to it where all copies agree. With no node split the plan is exact.
 
-use crate::elimination::{Plan, Width, order};
+use crate::elimination::{Adjacency, Plan, Width, order};
 use crate::model::{Model, Pair};
 use crate::random::Random;
 use crate::region::Regions;
@@ -25,6 +25,8 @@ pub(crate) struct Relaxation {
 
 /// Up to this many nodes the copies are found by trying; above, by the elimination itself.
 const HUB_NODES: usize = 400;
+/// So many places are tried for a pair before a node is split once more.
+const TRIES: usize = 8;
 
 impl Relaxation {
     /// The exact plan, if there is one within `width`.
@@ -47,39 +49,30 @@ impl Relaxation {
         let free = Regions::new(&sizes).narrow(network, &all, bits, random);
         let mut is_free = vec![false; sizes.len()];
         free.iter().for_each(|&v| is_free[v as usize] = true);
-        let mut build = Build { sizes: sizes.clone(), copies: all.iter().map(|&v| vec![v]).collect(), pairs: Vec::new() };
+        let adjacency = Adjacency::new(&sizes);
+        let mut build = Build { sizes: sizes.clone(), copies: all.iter().map(|&v| vec![v]).collect(), pairs: Vec::new(), adjacency };
         let mut hub_pairs = Vec::new();
         for pair in &model.pairs {
             if is_free[pair.a as usize] && is_free[pair.b as usize] {
-                build.pairs.push(pair.clone());
+                build.join(pair.clone());
             } else {
                 hub_pairs.push(pair);
             }
         }
-        let width = Width { table: bits.exp2() as u64, work: u64::MAX };
+        let table = bits.exp2() as u64;
         for pair in hub_pairs {
-            let try_copies = |build: &Build, v: u32| build.copies[v as usize].clone();
-            let (left, right) = (try_copies(&build, pair.a), try_copies(&build, pair.b));
-            let mut placed = false;
-            'search: for &a in &left {
-                for &b in &right {
-                    build.pairs.push(Pair { a, b, cost: Vec::new() });
-                    if order(&build.sizes, &build.pairs, width).is_some() {
-                        placed = true;
-                        break 'search;
-                    }
-                    build.pairs.pop();
-                }
-            }
-            if !placed {
+            let (left, right) = (build.copies[pair.a as usize].clone(), build.copies[pair.b as usize].clone());
+            // Later copies have fewer pairs.
+            let mut places = left.iter().rev().flat_map(|&a| right.iter().rev().map(move |&b| (a, b))).take(TRIES);
+            let placed = places.find(|&(a, b)| build.adjacency.is_narrow_with(a, b, &build.sizes, table));
+            let (a, b) = placed.unwrap_or_else(|| {
                 let a = if is_free[pair.a as usize] { pair.a } else { build.copy(pair.a) };
                 let b = if is_free[pair.b as usize] { pair.b } else { build.copy(pair.b) };
-                build.pairs.push(Pair { a, b, cost: Vec::new() });
-            }
-            let last = build.pairs.len() - 1;
-            build.pairs[last].cost = pair.cost.clone();
+                (a, b)
+            });
+            build.join(Pair { a, b, cost: pair.cost.clone() });
         }
-        let Build { sizes, copies, pairs } = build;
+        let Build { sizes, copies, pairs, .. } = build;
         let open = Width { table: u64::MAX, work: u64::MAX };
         let order = order(&sizes, &pairs, open).expect("invariant: a network without limits has an order");
         let plan = Plan::along(&order, &sizes, &pairs);
@@ -92,9 +85,15 @@ struct Build {
     sizes: Vec<usize>,
     copies: Vec<Vec<u32>>,
     pairs: Vec<Pair>,
+    adjacency: Adjacency,
 }
 
 impl Build {
+    fn join(&mut self, pair: Pair) {
+        self.adjacency.join(pair.a, pair.b);
+        self.pairs.push(pair);
+    }
+
     fn copy(&mut self, v: u32) -> u32 {
         // The first copy is used once before another is made.
         let first = self.copies[v as usize][0];
@@ -104,6 +103,7 @@ impl Build {
         let at = self.sizes.len() as u32;
         self.sizes.push(self.sizes[v as usize]);
         self.copies[v as usize].push(at);
+        self.adjacency.push(self.sizes[v as usize]);
         at
     }
 }

@@ -27,7 +27,7 @@ pub fn solve(problem: &Problem, options: &Options) -> Result<Outcome, ProblemErr
         Verdict::Infeasible => Outcome::Infeasible(infeasible::explain(problem, options)),
         Verdict::Open => {
             let inner = Options { work: options.work / 8, found: None, progress: None, start: None, ..options.clone() };
-            let late = options.late();
+            let late = options.late() || found.bound.is_some_and(|b| options.worthless(b));
             let (nearest, excess) = if late { (Vec::new(), None) } else { infeasible::nearest(problem, &inner) };
             Outcome::Unknown { bound: found.bound, nearest, excess, stats: found.stats }
         }
@@ -122,6 +122,9 @@ impl Incumbent<'_> {
     }
 
     fn done(&self) -> bool {
+        if self.bound.is_some_and(|b| self.options.worthless(b)) {
+            return true;
+        }
         let (Some((cost, _)), Some(bound)) = (&self.best, self.bound) else { return false };
         near_enough(*cost, bound, self.options.gap)
     }
@@ -346,6 +349,7 @@ fn wide(model: &Model, chain: &[Reduced], incumbent: &mut Incumbent, stats: &mut
             threads: if options.deadline.is_some() { options.threads.max(1) } else { 1 },
             seed: options.seed,
             enough: &|cost, bound| near_enough(truth(cost), model.true_bound(bound), gap),
+            cutoff: options.cutoff.map(|c| model.unit.ceiling(c - model.offset)),
             stop: &|| options.late(),
             found: &|(_, choice)| {
                 locked().offer("neighbourhoods", lift(chain, choice));

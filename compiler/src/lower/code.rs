@@ -1,4 +1,4 @@
-//! Machine code for the kernels of a plan: one shared object for the CPU.
+//! Machine code for the kernels of a plan: one shared object for the CPU, or one PTX module for GPUs.
 
 use ir::PrimaryMap;
 use ir::diagnostic::{Diagnostic, Result};
@@ -6,23 +6,45 @@ use ir::kernel::Kernel;
 use ir::plan::Code;
 use ir::program::KernelId;
 
-/// The CPU that code of `level` is for. `host` is resolved here: the plan names the level that its code needs.
-///
-/// # Errors
-/// `E0803` when there is no such level.
-pub fn target(level: &str) -> Result<mlir::CpuTarget> {
-    let unknown = |e: mlir::Error| Diagnostic::input("E0803", e.to_string()).with_help("for example `--cpu x86-64-v3`, or `--cpu host` for this machine");
-    Ok(level.parse().map_err(unknown)?)
+/// What code is made for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Target {
+    /// CPUs of a level.
+    Cpu(mlir::CpuTarget),
+    /// GPUs of an architecture.
+    Cuda(mlir::CudaTarget),
 }
 
-/// Compiles every kernel for CPUs of `level`.
+/// The target that `name` is, a level of CPUs or `cuda:` and an architecture. `host` is resolved here: the plan names the level that its code needs.
 ///
 /// # Errors
-/// `E0802` when a kernel cannot be compiled.
-pub fn cpu(kernels: &PrimaryMap<KernelId, Kernel>, level: &str) -> Result<Vec<Code>> {
-    let target = target(level)?;
+/// `E0803` when there is no such level, `E0804` when there is no such architecture.
+pub fn target(name: &str) -> Result<Target> {
+    if let Some(level) = name.strip_prefix("cuda:") {
+        let unknown = |e: mlir::Error| Diagnostic::input("E0804", e.to_string()).with_help("for example `--target cuda:sm_90` for H100");
+        return Ok(Target::Cuda(level.parse().map_err(unknown)?));
+    }
+    let unknown = |e: mlir::Error| Diagnostic::input("E0803", e.to_string()).with_help("for example `--cpu x86-64-v3`, or `--cpu host` for this machine");
+    Ok(Target::Cpu(name.parse().map_err(unknown)?))
+}
+
+/// Compiles every kernel for the target that `name` is.
+///
+/// # Errors
+/// Those of [`target`]; `E0802` when a kernel cannot be compiled.
+pub fn make(kernels: &PrimaryMap<KernelId, Kernel>, name: &str) -> Result<Vec<Code>> {
     let named: Vec<(String, &Kernel)> = kernels.values().map(|k| (k.symbol(), k)).collect();
-    let object = mlir::compile_cpu(&named, target)
-        .map_err(|e| Diagnostic::outcome("E0802", format!("a kernel could not be compiled: {e}")).with_help("this is a bug; please report the model"))?;
-    Ok(vec![Code { target: "cpu".into(), level: target.level().into(), object }])
+    let failed =
+        |e: mlir::Error| Diagnostic::outcome("E0802", format!("a kernel could not be compiled: {e}")).with_help("this is a bug; please report the model");
+    let code = match target(name)? {
+        Target::Cpu(cpu) => {
+            let object = mlir::compile_cpu(&named, cpu).map_err(failed)?;
+            Code { target: "cpu".into(), level: cpu.level().into(), object, launches: PrimaryMap::new() }
+        }
+        Target::Cuda(gpu) => {
+            let made = mlir::compile_cuda(&named, gpu).map_err(failed)?;
+            Code { target: "cuda".into(), level: gpu.level().into(), object: made.ptx.into_bytes(), launches: made.launches.into_iter().collect() }
+        }
+    };
+    Ok(vec![code])
 }

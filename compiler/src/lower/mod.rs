@@ -2,5 +2,7 @@
 
 pub mod code;
 mod cost;
+pub mod join;
 pub mod program;
+pub mod report;
 mod uses;

@@ -1,17 +1,16 @@
-//! From a local graph to a [`Program`]: buffers with lifetimes, offsets in the arena, and instructions.
+//! From local graphs to a [`Program`]: buffers and instructions; [`join`](super::join) finds lifetimes and offsets.
 //!
-//! A value with memory has a buffer. Lifetimes are intervals over the instructions of all phases in order; what lives across phases that repeat for
-//! several microbatches lives until the last of them ends, and a value kept from forward to backward has a slot per microbatch in flight.
+//! A value with memory has a buffer; a value kept from forward to backward has a slot per microbatch in flight.
 //! A state's new value is written into the buffer of the old one when every reader of the old one has run; else it is copied there at the end.
 
 use super::cost::InstructionCost;
+use super::join::{Draft, Lane, Part, join};
 use super::uses::{Pending, Uses, sent};
 use crate::kernels::build::{self, Argument};
 use crate::kernels::classify::Classes;
 use crate::kernels::matmul;
 use crate::kernels::units::{self, Unit, UnitKind};
-use crate::memory::assign::{Item, assign};
-use crate::spmd::local::{LocalGraph, Sink, Source};
+use crate::spmd::local::{LocalGraph, LocalInput, Sink, Source};
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::kernel::Kernel;
@@ -19,7 +18,7 @@ use ir::op::{OpKind, Reducer};
 use ir::program::{
     Binding, Block, Buffer, BufferId, BufferKind, CollectiveKind, Instruction, InstructionKind, KernelId, Phase, Pieces, Program, Scalar, Segment,
 };
-use ir::{Bytes, Flops, OpId, PrimaryMap, Seconds, TensorType, ValueId};
+use ir::{Bytes, Flops, OpId, PrimaryMap, TensorType, ValueId};
 use rustc_hash::FxHashMap;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -42,15 +41,6 @@ impl KernelTable {
 /// A bucket of collectives is at most so many bytes.
 const BUCKET: u64 = 32 << 20;
 
-/// A buffer while its lifetime is being found.
-struct Draft {
-    buffer: Buffer,
-    first: usize,
-    last: usize,
-    /// Nothing else may ever lie there (sent values, state, data).
-    exclusive: bool,
-}
-
 struct Lowering<'a> {
     local: &'a LocalGraph,
     classes: &'a Classes,
@@ -61,16 +51,26 @@ struct Lowering<'a> {
     cost: InstructionCost<'a>,
     buffers: PrimaryMap<BufferId, Draft>,
     buffer_of: BTreeMap<ValueId, BufferId>,
-    phases: [Vec<Instruction>; 4],
+    /// Instructions, each with how many transfers lie before it.
+    phases: [Vec<(u32, Instruction)>; 4],
+    depth: u32,
+    lane: Lane,
     /// Copies into state buffers at the end of the step.
     final_copies: Vec<(ValueId, BufferId)>,
 }
 
-/// Lowers a local graph.
+/// Lowers the local graphs of a stage, one per chunk of the model that it holds.
 ///
 /// # Errors
 /// `E0801` for an op that the runtime has no code for.
-pub fn lower(local: &mut LocalGraph, kernels: &mut KernelTable, model: &dyn CostModel) -> Result<Program> {
+pub fn lower(mut chunks: Vec<LocalGraph>, lane: Lane, kernels: &mut KernelTable, model: &dyn CostModel) -> Result<Program> {
+    let parts = chunks.iter_mut().map(|local| part(local, lane, kernels, model)).collect::<Result<Vec<Part>>>()?;
+    let (mesh, first_rank) = (&chunks[0].mesh, chunks[0].first_rank);
+    join(parts, &lane, mesh, first_rank, &InstructionCost { model, mesh, first_rank })
+}
+
+/// Lowers one chunk.
+fn part(local: &mut LocalGraph, lane: Lane, kernels: &mut KernelTable, model: &dyn CostModel) -> Result<Part> {
     matmul::normalise(local);
     let local = &*local;
     let classes = Classes::new(local);
@@ -86,25 +86,29 @@ pub fn lower(local: &mut LocalGraph, kernels: &mut KernelTable, model: &dyn Cost
         buffers: PrimaryMap::new(),
         buffer_of: BTreeMap::new(),
         phases: Default::default(),
+        depth: 0,
+        lane,
         final_copies: vec![],
     };
     l.bind_inputs();
     l.choose_state_buffers();
     l.send_arguments();
     for unit in &units {
+        l.depth = unit.depth;
         l.receive(&unit.reads, unit.phase);
         l.unit(unit)?;
     }
+    l.depth = u32::MAX;
     l.receive(&local.graph.inputs, Phase::After);
     l.copy_state();
-    l.finish()
+    Ok(l.finish())
 }
 
 impl Lowering<'_> {
     fn draft(&mut self, name: String, ty: TensorType, slots: u32, kind: BufferKind, persistent: bool) -> BufferId {
         let slot_stride = ty.bytes().max(1).next_multiple_of(64);
         let buffer = Buffer { name, ty, offset: 0, slots, slot_stride, kind, persistent };
-        self.buffers.push(Draft { buffer, first: usize::MAX, last: 0, exclusive: persistent })
+        self.buffers.push(Draft { buffer, exclusive: persistent })
     }
 
     fn bind_inputs(&mut self) {
@@ -190,20 +194,11 @@ impl Lowering<'_> {
         })
     }
 
-    /// The position that the next instruction of a phase will have; phases are numbered apart and joined in `finish`.
-    fn moment(&self, phase: Phase) -> usize {
-        (phase as usize) << 32 | self.phases[phase as usize].len()
-    }
-
     fn push(&mut self, phase: Phase, kind: InstructionKind, reads: Vec<BufferId>, writes: Vec<BufferId>, source: String, flops: Flops, bytes: Bytes) {
-        let now = self.moment(phase);
-        for &b in reads.iter().chain(&writes) {
-            let d = &mut self.buffers[b];
-            d.first = d.first.min(now);
-            d.last = d.last.max(now);
-        }
         let seconds = self.cost.seconds(&kind, flops, bytes);
-        self.phases[phase as usize].push(Instruction { kind, reads, writes, source, seconds, flops, bytes });
+        // What clears a total for the backward waits for nothing.
+        let depth = if matches!(kind, InstructionKind::Fill { .. }) { 0 } else { self.depth };
+        self.phases[phase as usize].push((depth, Instruction { kind, reads, writes, source, seconds, flops, bytes }));
     }
 
     fn source(&self, op: OpId) -> String {
@@ -241,7 +236,7 @@ impl Lowering<'_> {
         let due: Vec<_> = self.uses.outputs(v).iter().filter_map(|&o| sent(self.local, o)).filter(|s| s.2 == now).collect();
         for (to, channel, _) in due {
             let b = self.buffer_of[&v];
-            self.buffers[b].exclusive = true;
+            self.buffers[b].exclusive |= !self.lane.holds(to);
             let bytes = Bytes(self.buffers[b].buffer.ty.bytes());
             let name = self.buffers[b].buffer.name.clone();
             self.push(now, InstructionKind::Send { to, channel }, vec![b], vec![], name, Flops(0.0), bytes);
@@ -372,8 +367,7 @@ impl Lowering<'_> {
 
     /// Joins a collective with the one before it when both are of a kind: one start for several tensors.
     fn join_bucket(&mut self, phase: Phase, kind: &InstructionKind, reads: &[BufferId], writes: &[BufferId], bytes: Bytes) -> bool {
-        let now = (phase as usize) << 32 | self.phases[phase as usize].len().wrapping_sub(1);
-        let Some(last) = self.phases[phase as usize].last_mut() else { return false };
+        let Some((_, last)) = self.phases[phase as usize].last_mut() else { return false };
         let independent = !last.writes.iter().any(|b| reads.contains(b) || writes.contains(b)) && !last.reads.iter().any(|b| writes.contains(b));
         let (
             InstructionKind::Collective { kind: k, axes, reducer, dtype, segments },
@@ -390,11 +384,6 @@ impl Lowering<'_> {
         last.writes.extend(writes);
         last.bytes += bytes;
         last.seconds = self.cost.seconds(&last.kind, Flops(0.0), last.bytes);
-        for &b in reads.iter().chain(writes) {
-            let d = &mut self.buffers[b];
-            d.first = d.first.min(now);
-            d.last = d.last.max(now);
-        }
         true
     }
 
@@ -429,83 +418,30 @@ impl Lowering<'_> {
         self.push(Phase::After, kind, vec![from], vec![to], name, Flops(0.0), Bytes(2 * ty.bytes()));
     }
 
-    /// Joins the phases' moments, assigns offsets, and binds arguments and results.
-    fn finish(mut self) -> Result<Program> {
+    /// Binds arguments and results.
+    fn finish(self) -> Part {
         let local = self.local;
-        let lengths: Vec<usize> = self.phases.iter().map(Vec::len).collect();
-        let start: Vec<usize> = (0..4).map(|p| lengths[..p].iter().sum()).collect();
-        let end = lengths.iter().sum::<usize>().max(1);
-        let mut outputs = Vec::new();
-        for (o, sink) in local.outputs.iter().enumerate() {
-            let Sink::Result { index, replaces, global_shape, sharding } = sink else { continue };
+        let output = |(o, sink): (usize, &Sink)| {
+            let Sink::Result { index, replaces, global_shape, sharding } = sink else { return None };
             let buffer = match replaces {
                 Some(input) => self.buffer_of[&local.graph.inputs[*input as usize]],
                 None => self.read(local.graph.outputs[o]),
             };
-            let d = &mut self.buffers[buffer];
-            d.last = usize::MAX;
-            if d.first == usize::MAX {
-                d.first = 0;
-            }
-            outputs.push(Binding { index: *index, buffer, global_shape: global_shape.clone(), microbatched: false, sharding: sharding.clone() });
-        }
-        let repeated = local.microbatches > 1;
-        let flat = |m: usize| if m == usize::MAX { end } else { start[m >> 32] + (m & 0xffff_ffff) };
-        let mut items = Vec::with_capacity(self.buffers.len());
-        for d in self.buffers.values() {
-            let (mut first, mut last) = (if d.first == usize::MAX { 0 } else { flat(d.first) }, if d.last == usize::MAX { end } else { flat(d.last) + 1 });
-            let phase_of = |moment: usize| (0..4).rev().find(|&p| moment >= start[p]).unwrap_or(0);
-            if repeated && !d.exclusive && d.first != usize::MAX {
-                let (from, to) = (d.first >> 32, phase_of(last.saturating_sub(1).max(first)));
-                if from != to {
-                    // Alive across phases that repeat: from the first one's start to the last one's end.
-                    if from == Phase::Forward as usize || from == Phase::Backward as usize {
-                        first = start[Phase::Forward as usize];
-                    }
-                    if to == Phase::Forward as usize || to == Phase::Backward as usize {
-                        last = last.max(start[Phase::After as usize]);
-                    }
-                }
-            }
-            if d.exclusive {
-                (first, last) = (0, end);
-            }
-            items.push(Item { bytes: d.buffer.bytes(), first: first as u32, last: last as u32, align: 64 });
-        }
-        let assignment = assign(&items);
-        let mut buffers = PrimaryMap::new();
-        for (d, offset) in self.buffers.values().zip(assignment.offsets) {
-            buffers.push(Buffer { offset, ..d.buffer.clone() });
-        }
-        let inputs = local
-            .inputs
-            .iter()
-            .enumerate()
-            .filter_map(|(i, input)| match &input.source {
-                Source::Argument { index, global_shape, microbatched, sharding } => Some(Binding {
-                    index: *index,
-                    buffer: self.buffer_of[&local.graph.inputs[i]],
-                    global_shape: global_shape.clone(),
-                    microbatched: *microbatched,
-                    sharding: sharding.clone(),
-                }),
-                Source::Received { .. } => None,
-            })
-            .collect();
-        let program = Program {
-            stage: local.stage,
-            mesh: local.mesh.clone(),
-            first_rank: local.first_rank,
-            buffers,
-            arena: Bytes(assignment.total),
-            phases: self.phases,
-            inputs,
-            outputs,
+            Some(Binding { index: *index, buffer, global_shape: global_shape.clone(), microbatched: false, sharding: sharding.clone() })
         };
-        program.verify().map_err(|e| {
-            Diagnostic::outcome("E0809", format!("the compiler made an inconsistent program: {e}")).with_help("this is a bug; please report the model")
-        })?;
-        Ok(program)
+        let outputs = local.outputs.iter().enumerate().filter_map(output).collect();
+        let input = |(i, input): (usize, &LocalInput)| match &input.source {
+            Source::Argument { index, global_shape, microbatched, sharding } => Some(Binding {
+                index: *index,
+                buffer: self.buffer_of[&local.graph.inputs[i]],
+                global_shape: global_shape.clone(),
+                microbatched: *microbatched,
+                sharding: sharding.clone(),
+            }),
+            Source::Received { .. } => None,
+        };
+        let inputs = local.inputs.iter().enumerate().filter_map(input).collect();
+        Part { buffers: self.buffers, phases: self.phases, inputs, outputs }
     }
 }
 
@@ -597,9 +533,4 @@ fn unsupported(local: &LocalGraph, id: OpId) -> Diagnostic {
 /// The name of an op's kind.
 fn kind_name(kind: &OpKind) -> String {
     format!("{kind:?}").chars().take_while(|c| c.is_alphanumeric()).collect()
-}
-
-/// Sum of the predicted durations of a phase.
-pub fn phase_seconds(program: &Program, phase: Phase) -> Seconds {
-    program.phase(phase).iter().map(|i| i.seconds).sum()
 }

@@ -5,16 +5,18 @@
 //! partitioning shares equal reshards of one phase, so the objective is an upper estimate of what is executed.
 
 use super::blame::{Blame, blame};
+use super::groups::AxisChoice;
 use super::reshard::{Resharder, is_valid};
-use super::strategy::{Context, Strategy, strategies};
+use super::strategy::{Context, Strategy, strategies_among};
 use crate::step::StepGraph;
 use crate::stop::Stop;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::SolveReport;
 use ir::program::Phase;
 use ir::{Bytes, Mesh, SecondaryMap, Seconds, Sharding, ValueId};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use solver::{INFINITE, Options, Outcome, Problem, Status};
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 /// What a node of the problem is.
@@ -37,6 +39,25 @@ pub struct Space<'a> {
     pub inputs: Vec<Vec<Sharding>>,
     /// Strategies of every group; tied groups share theirs.
     pub groups: Vec<Arc<Vec<Strategy>>>,
+    /// What lies between nodes, found when a program is first built; all programs of a space have the same ties.
+    between: OnceCell<Vec<Between>>,
+}
+
+/// A value on its way from the node that decides how it is made to the one that decides how it is read, with the time of every reshard.
+struct Between {
+    /// Makes it.
+    from: usize,
+    /// Reads it.
+    to: usize,
+    /// Which of the distinct shardings each candidate of either has.
+    have_of: Vec<usize>,
+    want_of: Vec<usize>,
+    /// How many distinct ones are wanted.
+    wants: usize,
+    /// Of every pair of distinct shardings, row by row; none where there is no way.
+    times: Vec<Option<Seconds>>,
+    /// When it is done, and how often in the model; none for a state, whose new value is stored as the old one was.
+    done: Option<(Phase, f64)>,
 }
 
 /// What was chosen.
@@ -87,13 +108,32 @@ impl<'a> Space<'a> {
 
     /// The same where some groups choose alike.
     pub fn tied(cx: &'a Context<'a>, tie: Option<&Tie>) -> Space<'a> {
+        Space::among(cx, tie, &|_, _, _, _| true)
+    }
+
+    /// The same with the choices alone that `keep` names, given a group, an axis, all that there are on it, and one of them.
+    pub fn among(cx: &'a Context<'a>, tie: Option<&Tie>, keep: &dyn Fn(usize, usize, &[AxisChoice], &AxisChoice) -> bool) -> Space<'a> {
         let inputs: Vec<Vec<Sharding>> = (0..cx.step.graph.inputs.len()).map(|i| input_shardings(cx.step, i, cx.mesh)).collect();
         let mut groups: Vec<Arc<Vec<Strategy>>> = Vec::with_capacity(cx.groups.groups.len());
         for (g, group) in cx.groups.groups.iter().enumerate() {
             let decides = tie.map_or(g, |t| t.of[inputs.len() + g] as usize - inputs.len());
-            groups.push(if decides < g { groups[decides].clone() } else { Arc::new(strategies(cx, group)) });
+            let own = || Arc::new(strategies_among(cx, group, &|axis, all, one| keep(g, axis, all, one)));
+            groups.push(if decides < g { groups[decides].clone() } else { own() });
         }
-        Space { cx, inputs, groups }
+        Space { cx, inputs, groups, between: OnceCell::new() }
+    }
+
+    /// Candidates that another space of the same step and mesh numbers otherwise, by the numbers that they have here; none if one is not here.
+    pub fn renumbered(&self, picks: &[usize], of: &Space<'_>) -> Option<Vec<usize>> {
+        let inputs = self.inputs.len();
+        let number = |(n, &pick): (usize, &usize)| {
+            if n < inputs {
+                return Some(pick);
+            }
+            let axes = &of.groups[n - inputs].get(pick)?.axes;
+            self.groups[n - inputs].iter().position(|s| s.axes == *axes)
+        };
+        picks.iter().enumerate().map(number).collect()
     }
 
     /// Phase of a group: that of its ops; an output belongs to the update.
@@ -121,11 +161,12 @@ pub struct MemoryLimit<'a> {
     pub limit: Bytes,
     /// Bytes that are needed whatever is chosen (gathered copies, packing), per stage.
     pub reserved: Vec<Bytes>,
-    /// Stage of every group; none for what every stage does.
+    /// Stage of every group; none for what every stage does. With several chunks of the model per stage, a stage here is a chunk: they share the limits of
+    /// `reserved`, in turn.
     pub stage_of: &'a dyn Fn(u32) -> Option<u32>,
     /// Stage that keeps every input; none for all.
     pub input_stage: &'a dyn Fn(u32) -> Option<u32>,
-    /// Microbatches between forward and backward at most, per stage.
+    /// Microbatches between forward and backward at most, per stage or chunk.
     pub in_flight: Vec<u32>,
 }
 
@@ -215,6 +256,66 @@ impl Tie {
     }
 }
 
+/// Everything that lies between nodes. Equal edges between copies of the same nodes are one, counted.
+fn between(space: &Space<'_>, tie: Option<&Tie>, resharder: &mut Resharder<'_>) -> Vec<Between> {
+    let cx = space.cx;
+    let graph = &cx.step.graph;
+    let groups = &cx.groups.groups;
+    let inputs = space.inputs.len();
+    let decides = |n: usize| tie.map_or(n, |t| t.of[n] as usize);
+    // Who makes each value: a node and which of its writes.
+    let mut maker: SecondaryMap<ValueId, Option<(usize, usize)>> = SecondaryMap::new();
+    for (i, &v) in graph.inputs.iter().enumerate() {
+        maker[v] = Some((i, 0));
+    }
+    for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
+        for (w, access) in group.writes.iter().enumerate() {
+            maker[access.value] = Some((inputs + g, w));
+        }
+    }
+    let made = |node: usize, write: usize| -> (Vec<&Sharding>, Vec<usize>) {
+        if node < inputs { distinct(space.inputs[node].iter()) } else { distinct(space.groups[node - inputs].iter().map(|s| &s.writes[write])) }
+    };
+    let mut reads: Vec<(usize, usize, usize, usize, u32)> = Vec::new();
+    let mut known: FxHashMap<(usize, usize, usize, usize, bool), usize> = FxHashMap::default();
+    for (g, group) in groups.iter().enumerate() {
+        let node = inputs + g;
+        for (r, access) in group.reads.iter().enumerate() {
+            let Some((from, write)) = maker[access.value] else { continue };
+            let across = tie.is_some_and(|t| t.copy[from].zip(t.copy[node]).is_some_and(|(a, b)| a != b));
+            let key = (decides(from), write, decides(node), r, across);
+            match known.get(&key) {
+                Some(&i) if tie.is_some() => reads[i].4 += 1,
+                _ => {
+                    known.insert(key, reads.len());
+                    reads.push((from, write, node, r, 1));
+                }
+            }
+        }
+    }
+    let mut all = Vec::with_capacity(reads.len());
+    for (from, write, node, r, times) in reads {
+        // The edge as one of the graph's, priced between the nodes that decide it.
+        let (a, b) = (decides(from), decides(node));
+        let g = b - inputs;
+        let (have, have_of) = made(a, write);
+        let (want, want_of) = distinct(space.groups[g].iter().map(|s| &s.reads[r]));
+        let copies = tie.map_or(1.0, |t| t.edges(from, node, times));
+        let times = resharder.times(graph.ty(groups[g].reads[r].value), &have, &want).concat();
+        all.push(Between { from: a, to: b, have_of, want_of, wants: want.len(), times, done: Some((space.phase(g), copies)) });
+    }
+    for (g, group) in groups.iter().enumerate() {
+        let node = inputs + g;
+        // A state's new value is stored as the old one was.
+        let Some(input) = group.output.and_then(|p| cx.step.outputs[p].replaces).filter(|_| decides(node) == node) else { continue };
+        let input = decides(input as usize);
+        let ((have, have_of), (want, want_of)) = (made(node, 0), made(input, 0));
+        let times = have.iter().flat_map(|h| want.iter().map(move |w| (h == w).then_some(Seconds(0.0)))).collect();
+        all.push(Between { from: node, to: input, have_of, want_of, wants: want.len(), times, done: None });
+    }
+    all
+}
+
 /// The integer program of a space: which candidates are left, and the solver's problem over the nodes that decide.
 pub struct Instance {
     /// Candidates of every node (inputs, then groups) that may be chosen.
@@ -234,7 +335,6 @@ impl Instance {
     /// `E0501` when pins or the strategy leave a value no sharding.
     pub fn new(space: &Space<'_>, allow: &Filter<'_>, weights: &Weights<'_>, resharder: &mut Resharder<'_>) -> Result<Instance, Diagnostic> {
         let cx = space.cx;
-        let graph = &cx.step.graph;
         let groups = &cx.groups.groups;
         let inputs = space.inputs.len();
         let count = inputs + groups.len();
@@ -266,77 +366,33 @@ impl Instance {
             slot.push(problem.add_node(costs));
             kept.push(keep);
         }
-        // Who makes each value: a node and which of its writes.
-        let mut maker: SecondaryMap<ValueId, Option<(usize, usize)>> = SecondaryMap::new();
-        for (i, &v) in graph.inputs.iter().enumerate() {
-            maker[v] = Some((i, 0));
-        }
-        for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
-            for (w, access) in group.writes.iter().enumerate() {
-                maker[access.value] = Some((inputs + g, w));
-            }
-        }
-        let made = |node: usize, write: usize, s: usize| -> &Sharding {
-            if node < inputs { &space.inputs[node][s] } else { &space.groups[node - inputs][s].writes[write] }
-        };
-        // Equal edges between copies of the same nodes are one, counted.
-        let mut reads: Vec<(usize, usize, usize, usize, u32)> = Vec::new();
-        let mut known: FxHashMap<(usize, usize, usize, usize, bool), usize> = FxHashMap::default();
-        for (g, group) in groups.iter().enumerate() {
-            let node = inputs + g;
-            for (r, access) in group.reads.iter().enumerate() {
-                let Some((from, write)) = maker[access.value] else { continue };
-                let across = weights.tie.is_some_and(|t| t.copy[from].zip(t.copy[node]).is_some_and(|(a, b)| a != b));
-                let key = (decides(from), write, decides(node), r, across);
-                match known.get(&key) {
-                    Some(&i) if weights.tie.is_some() => reads[i].4 += 1,
-                    _ => {
-                        known.insert(key, reads.len());
-                        reads.push((from, write, node, r, 1));
-                    }
-                }
-            }
-        }
         let mut edges: Vec<(usize, usize, Arc<[i64]>)> = Vec::new();
-        let mut tables: FxHashMap<Vec<u8>, Arc<[i64]>> = FxHashMap::default();
-        for (from, write, node, r, times) in reads {
-            // The edge as one of the graph's, priced between the nodes that decide it.
-            let (a, b) = (decides(from), decides(node));
-            let g = b - inputs;
-            let ty = graph.ty(groups[g].reads[r].value);
-            let (have, have_of) = distinct(kept[a].iter().map(|&s| made(a, write, s)));
-            let (want, want_of) = distinct(kept[b].iter().map(|&s| &space.groups[g][s].reads[r]));
-            let factor = weights.phase(space.phase(g)) * weights.tie.map_or(1.0, |t| t.edges(from, node, times));
-            let times: Vec<Vec<i64>> =
-                have.iter().map(|h| resharder.times(ty, h, &want).into_iter().map(|t| t.map_or(INFINITE, |t| pico(t * factor))).collect()).collect();
-            if times.iter().flatten().all(|&t| t == 0) {
-                continue;
-            }
+        let mut tables: FxHashSet<Arc<[i64]>> = FxHashSet::default();
+        for x in space.between.get_or_init(|| between(space, weights.tie, resharder)) {
+            let (a, b) = (x.from, x.to);
+            let factor = x.done.map_or(1.0, |(phase, copies)| weights.phase(phase) * copies);
+            let times: Vec<i64> = x.times.iter().map(|t| t.map_or(INFINITE, |t| pico(t * factor))).collect();
+            let of = |s: usize, t: usize| times[x.have_of[s] * x.wants + x.want_of[t]];
             if a == b {
-                for (k, cost) in problem.nodes[slot[a] as usize].costs.iter_mut().enumerate() {
-                    *cost = cost.saturating_add(times[have_of[k]][want_of[k]]).min(INFINITE);
+                for (cost, &s) in problem.nodes[slot[a] as usize].costs.iter_mut().zip(&kept[a]) {
+                    *cost = cost.saturating_add(of(s, s)).min(INFINITE);
                 }
                 continue;
             }
-            let table: Vec<i64> = have_of.iter().flat_map(|&h| want_of.iter().map(move |&w| (h, w))).map(|(h, w)| times[h][w]).collect();
-            let key: Vec<u8> = table.iter().flat_map(|t| t.to_le_bytes()).collect();
-            let table = tables.entry(key).or_insert_with(|| table.into()).clone();
+            let table: Vec<i64> = kept[a].iter().flat_map(|&s| kept[b].iter().map(move |&t| (s, t))).map(|(s, t)| of(s, t)).collect();
+            if x.done.is_some() && table.iter().all(|&t| t == 0) {
+                continue;
+            }
+            let table = match tables.get(table.as_slice()) {
+                Some(known) => known.clone(),
+                None => {
+                    let table: Arc<[i64]> = table.into();
+                    tables.insert(table.clone());
+                    table
+                }
+            };
             problem.add_edge(slot[a], slot[b], table.clone());
             edges.push((a, b, table));
-        }
-        for (g, group) in groups.iter().enumerate() {
-            let node = inputs + g;
-            // A state's new value is stored as the old one was.
-            let Some(input) = group.output.and_then(|p| cx.step.outputs[p].replaces).filter(|_| decides(node) == node) else { continue };
-            let input = decides(input as usize);
-            let table: Vec<i64> = kept[node]
-                .iter()
-                .flat_map(|&s| kept[input].iter().map(move |&t| (s, t)))
-                .map(|(s, t)| if space.groups[g][s].writes[0] == space.inputs[input][t] { 0 } else { INFINITE })
-                .collect();
-            let table: Arc<[i64]> = table.into();
-            problem.add_edge(slot[node], slot[input], table.clone());
-            edges.push((node, input, table));
         }
         Ok(Instance { kept, slot, problem, edges })
     }
@@ -439,19 +495,20 @@ fn add_memory(space: &Space<'_>, kept: &[Vec<usize>], problem: &mut Problem, mem
     for (i, &v) in graph.inputs.iter().enumerate() {
         let slots = if cx.step.inputs[i].microbatched { i64::from(cx.step.microbatches) } else { 1 };
         let usage: Arc<[i64]> = kept[i].iter().map(|&s| slots * bytes(v, &space.inputs[i][s])).collect();
-        for stage in (0..stages).filter(|&s| (memory.input_stage)(i as u32).is_none_or(|t| t == s)) {
+        for stage in (0..stages).filter(|&s| (memory.input_stage)(i as u32).is_none_or(|t| t % stages == s)) {
             problem.add_usage(i as u32, stage * count, (stage + 1) * count, usage.clone());
         }
     }
     for (g, group) in groups.iter().enumerate().filter(|(_, g)| g.output.is_none()) {
-        let Some(stage) = (memory.stage_of)(g as u32) else { continue };
+        let Some(piece) = (memory.stage_of)(g as u32) else { continue };
+        let stage = piece % stages;
         let forward = space.phase(g) == Phase::Forward;
         let mut by_interval: std::collections::BTreeMap<u32, Vec<i64>> = std::collections::BTreeMap::new();
         for (w, access) in group.writes.iter().enumerate() {
             if !cx.stored[access.value] || last[access.value] < position[g] || is_state_result(cx.step, access.value) {
                 continue;
             }
-            let slots = if forward && crosses[access.value] { i64::from(memory.in_flight[stage as usize]) } else { 1 };
+            let slots = if forward && crosses[access.value] { i64::from(memory.in_flight[piece as usize]) } else { 1 };
             let usage: Vec<i64> = kept[inputs + g].iter().map(|&s| slots * bytes(access.value, &space.groups[g][s].writes[w])).collect();
             let sum = by_interval.entry(last[access.value] + 1).or_insert_with(|| vec![0; usage.len()]);
             sum.iter_mut().zip(usage).for_each(|(a, b)| *a += b);

@@ -71,30 +71,50 @@ pub struct Resharder<'a> {
     first_rank: u32,
     /// Groups of devices by the axes they span: finding one walks over the devices.
     groups: std::cell::RefCell<BTreeMap<Vec<AxisId>, cost_model::Group>>,
-    /// Per type and sharding: the cheapest way to every sharding that can be reached.
-    known: FxHashMap<TensorType, FxHashMap<Sharding, std::rc::Rc<Reached>>>,
+    known: FxHashMap<TensorType, Web>,
 }
 
-/// What can be reached from one sharding: a tree of shortest paths.
-struct Reached {
-    /// Where each sharding is in the tree.
-    place: FxHashMap<Sharding, usize>,
-    /// Each with its time and the step that leads to it from an earlier one.
-    nodes: Vec<(Sharding, Seconds, Option<(usize, Step)>)>,
+/// The shardings of one type, numbered as they are met, with the single steps that lead from each to others.
+#[derive(Default)]
+struct Web {
+    number: FxHashMap<Sharding, u32>,
+    shardings: Vec<Sharding>,
+    /// Per sharding, once somebody went that way: the steps from it, where they lead, and what they cost.
+    steps: Vec<Option<Vec<(Step, u32, Seconds)>>>,
+    /// Per sharding, once somebody asked: the tree of shortest paths from it.
+    reached: Vec<Option<Reached>>,
 }
 
-impl Reached {
-    fn time(&self, to: &Sharding) -> Option<Seconds> {
-        self.place.get(to).map(|&n| self.nodes[n].1)
+/// A tree of shortest paths: per sharding its time, and the sharding before it with the number of the step from there; none for what cannot be reached.
+type Reached = Vec<Option<(Seconds, Option<(u32, u32)>)>>;
+
+impl Web {
+    fn number(&mut self, sharding: &Sharding) -> u32 {
+        if let Some(&n) = self.number.get(sharding) {
+            return n;
+        }
+        let n = self.shardings.len() as u32;
+        self.number.insert(sharding.clone(), n);
+        self.shardings.push(sharding.clone());
+        self.steps.push(None);
+        self.reached.push(None);
+        n
     }
 
-    fn path(&self, to: &Sharding) -> Option<Path> {
-        let mut at = *self.place.get(to)?;
-        let time = self.nodes[at].1;
+    fn time(&self, from: u32, to: u32) -> Option<Seconds> {
+        self.reached[from as usize].as_ref()?.get(to as usize)?.map(|r| r.0)
+    }
+
+    fn path(&self, from: u32, to: u32) -> Option<Path> {
+        let tree = self.reached[from as usize].as_ref()?;
+        let (time, mut before) = (*tree.get(to as usize)?)?;
+        let mut at = to;
         let mut steps = Vec::new();
-        while let Some((from, step)) = &self.nodes[at].2 {
-            steps.push((step.clone(), self.nodes[at].0.clone()));
-            at = *from;
+        while let Some((earlier, step)) = before {
+            let (step, ..) = &self.steps[earlier as usize].as_ref()?[step as usize];
+            steps.push((step.clone(), self.shardings[at as usize].clone()));
+            at = earlier;
+            before = tree[at as usize]?.1;
         }
         steps.reverse();
         Some(Path { steps, time })
@@ -125,7 +145,11 @@ impl<'a> Resharder<'a> {
         if from == to {
             return Some(Path { steps: vec![], time: Seconds(0.0) });
         }
-        self.all(ty, from).path(to)
+        self.with_web(ty, |r, web| {
+            let (from, to) = (web.number(from), web.number(to));
+            r.explore(ty, web, from);
+            web.path(from, to)
+        })
     }
 
     /// The time of the cheapest path.
@@ -133,53 +157,73 @@ impl<'a> Resharder<'a> {
         if from == to {
             return Some(Seconds(0.0));
         }
-        self.all(ty, from).time(to)
+        self.with_web(ty, |r, web| {
+            let (from, to) = (web.number(from), web.number(to));
+            r.explore(ty, web, from);
+            web.time(from, to)
+        })
     }
 
-    /// The times from one sharding to several.
-    pub fn times(&mut self, ty: &TensorType, from: &Sharding, to: &[&Sharding]) -> Vec<Option<Seconds>> {
-        let all = self.all(ty, from);
-        to.iter().map(|to| all.time(to)).collect()
+    /// The times from some shardings to others.
+    pub fn times(&mut self, ty: &TensorType, from: &[&Sharding], to: &[&Sharding]) -> Vec<Vec<Option<Seconds>>> {
+        self.with_web(ty, |r, web| {
+            let to: Vec<u32> = to.iter().map(|s| web.number(s)).collect();
+            from.iter()
+                .map(|s| {
+                    let from = web.number(s);
+                    r.explore(ty, web, from);
+                    to.iter().map(|&to| web.time(from, to)).collect()
+                })
+                .collect()
+        })
     }
 
-    /// Every sharding that can be reached.
-    fn all(&mut self, ty: &TensorType, from: &Sharding) -> std::rc::Rc<Reached> {
-        if let Some(all) = self.known.get(ty).and_then(|k| k.get(from)) {
-            return all.clone();
+    fn with_web<T>(&mut self, ty: &TensorType, f: impl FnOnce(&Self, &mut Web) -> T) -> T {
+        let mut web = self.known.get_mut(ty).map(std::mem::take).unwrap_or_default();
+        let out = f(self, &mut web);
+        match self.known.get_mut(ty) {
+            Some(place) => *place = web,
+            None => drop(self.known.insert(ty.clone(), web)),
         }
-        let all = std::rc::Rc::new(self.explore(ty, from));
-        self.known.entry(ty.clone()).or_default().insert(from.clone(), all.clone());
-        all
+        out
     }
 
     /// Dijkstra's algorithm; of equal times the smaller sharding goes first.
-    fn explore(&self, ty: &TensorType, from: &Sharding) -> Reached {
-        let mut place: FxHashMap<Sharding, usize> = FxHashMap::default();
-        let mut nodes = vec![(from.clone(), Seconds(0.0), None)];
-        let mut open = vec![true];
-        place.insert(from.clone(), 0);
+    fn explore(&self, ty: &TensorType, web: &mut Web, from: u32) {
+        if web.reached[from as usize].is_some() {
+            return;
+        }
+        let mut tree: Reached = vec![None; web.shardings.len()];
+        tree[from as usize] = Some((Seconds(0.0), None));
+        let mut open = vec![(Seconds(0.0), from)];
         loop {
-            let nearest =
-                (0..nodes.len()).filter(|&n| open[n]).min_by(|&a, &b| nodes[a].1.0.total_cmp(&nodes[b].1.0).then_with(|| nodes[a].0.cmp(&nodes[b].0)));
-            let Some(at) = nearest else { return Reached { place, nodes } };
-            open[at] = false;
-            let (sharding, so_far) = (nodes[at].0.clone(), nodes[at].1);
-            for (step, next, cost) in self.steps(ty, &sharding) {
-                let time = so_far + cost;
-                match place.get(&next) {
-                    Some(&n) if open[n] && time < nodes[n].1 => {
-                        nodes[n].1 = time;
-                        nodes[n].2 = Some((at, step));
+            let before =
+                |a: &(Seconds, u32), b: &(Seconds, u32)| a.0.0.total_cmp(&b.0.0).then_with(|| web.shardings[a.1 as usize].cmp(&web.shardings[b.1 as usize]));
+            let Some(nearest) = (0..open.len()).min_by(|&a, &b| before(&open[a], &open[b])) else { break };
+            let (so_far, at) = open.swap_remove(nearest);
+            if web.steps[at as usize].is_none() {
+                let steps = self.steps(ty, &web.shardings[at as usize]);
+                let held = steps.into_iter().filter(|(_, next, _)| is_valid(next, &ty.shape, self.mesh));
+                web.steps[at as usize] = Some(held.map(|(step, next, cost)| (step, web.number(&next), cost)).collect());
+                tree.resize(web.shardings.len(), None);
+            }
+            for (k, (_, next, cost)) in (0..).zip(web.steps[at as usize].iter().flatten()) {
+                let time = so_far + *cost;
+                match &mut tree[*next as usize] {
+                    // What was gone on from already is no farther.
+                    Some(known) if time < known.0 => {
+                        *known = (time, Some((at, k)));
+                        open.iter_mut().filter(|o| o.1 == *next).for_each(|o| o.0 = time);
                     }
-                    None if is_valid(&next, &ty.shape, self.mesh) => {
-                        place.insert(next.clone(), nodes.len());
-                        nodes.push((next, time, Some((at, step))));
-                        open.push(true);
+                    none @ None => {
+                        *none = Some((time, Some((at, k))));
+                        open.push((time, *next));
                     }
-                    Some(_) | None => {}
+                    Some(_) => {}
                 }
             }
         }
+        web.reached[from as usize] = Some(tree);
     }
 
     /// Every single step from a sharding.

@@ -95,11 +95,17 @@ pub fn check_count(cx: &Context<'_>) -> Result<(), Diagnostic> {
 
 /// All strategies of a group, the one that does everything whole first.
 pub fn strategies(cx: &Context<'_>, group: &Group) -> Vec<Strategy> {
+    strategies_among(cx, group, &|_, _, _| true)
+}
+
+/// The strategies made of the choices that `keep` names of all that there are on an axis.
+pub fn strategies_among(cx: &Context<'_>, group: &Group, keep: &dyn Fn(usize, &[AxisChoice], &AxisChoice) -> bool) -> Vec<Strategy> {
     let graph = &cx.step.graph;
     let per_axis: Vec<Vec<AxisChoice>> = cx.mesh.axes.iter().map(|a| group.choices(graph, &cx.groups.rules, a.size)).collect();
     let mut combinations: Vec<Vec<&AxisChoice>> = vec![vec![]];
-    for choices in &per_axis {
-        combinations = combinations.iter().flat_map(|c| choices.iter().map(|x| [c.as_slice(), &[x]].concat())).collect();
+    for (axis, choices) in per_axis.iter().enumerate() {
+        let kept: Vec<&AxisChoice> = choices.iter().filter(|c| keep(axis, choices, c)).collect();
+        combinations = combinations.iter().flat_map(|c| kept.iter().map(|&x| [c.as_slice(), &[x]].concat())).collect();
     }
     combinations.iter().filter_map(|c| combine(cx, group, c)).collect()
 }
@@ -163,8 +169,33 @@ pub(crate) fn attention_work(a: &Attention, [q, k, v]: &[Vec<u64>; 3], backward:
 /// Breaks a tie.
 const EARLY_REDUCTION: Seconds = Seconds(1e-9);
 
-/// Time of a group's own ops on one device.
-fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding], writes: &[Sharding]) -> Seconds {
+/// What one device does for a group: what a cost model is asked.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Work {
+    /// A matrix product.
+    Product(MatMulShape),
+    /// An attention or its derivative.
+    Attention(AttentionWork),
+    /// A library op.
+    Library(LibraryWork),
+    /// A kernel of elementwise ops and reductions.
+    Kernel(KernelWork),
+}
+
+impl Work {
+    /// Its time.
+    pub fn time(&self, model: &dyn CostModel) -> Seconds {
+        match self {
+            Work::Product(shape) => model.matmul(shape),
+            Work::Attention(work) => model.attention(work),
+            Work::Library(work) => model.library(work),
+            Work::Kernel(work) => model.kernel(work),
+        }
+    }
+}
+
+/// A group's own ops on one device.
+pub fn works(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding], writes: &[Sharding]) -> Vec<Work> {
     let graph = &cx.step.graph;
     let bytes = |v: ValueId, s: &Sharding| {
         let ty = graph.ty(v);
@@ -173,7 +204,7 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
     let read: Bytes = group.reads.iter().zip(reads).filter(|(r, _)| cx.stored[r.value]).map(|(r, s)| bytes(r.value, s)).sum();
     let written: Bytes = group.writes.iter().zip(writes).filter(|(w, _)| cx.stored[w.value]).map(|(w, s)| bytes(w.value, s)).sum();
     let mut flops = Flops(0.0);
-    let mut total = Seconds(0.0);
+    let mut all = Vec::new();
     // Members that are not the group's own are views, which belong to no group.
     for member in group.members.iter().filter(|m| cx.groups.of[m.op].is_some()) {
         let op = &graph.ops[member.op];
@@ -182,7 +213,7 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
         match &op.kind {
             OpKind::Dot(d) => {
                 let (l, r) = (extents(0), extents(1));
-                total += cx.model.matmul(&MatMulShape::of_dot(d, &l, &r, graph.ty(op.operands[0]).dtype));
+                all.push(Work::Product(MatMulShape::of_dot(d, &l, &r, graph.ty(op.operands[0]).dtype)));
             }
             OpKind::Convolution(d) => {
                 let (l, r) = (extents(0), extents(1));
@@ -195,15 +226,12 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
                     dtype: graph.ty(op.operands[0]).dtype,
                 };
                 let work = KernelWork { read, written, flops: shape.flops(), dtype: shape.dtype };
-                total += cx.model.library(&LibraryWork { op: LibraryOp::Convolution(shape), work });
+                all.push(Work::Library(LibraryWork { op: LibraryOp::Convolution(shape), work }));
             }
-            OpKind::Attention(a) => {
+            OpKind::Attention(a) | OpKind::AttentionGrad { attention: a, .. } => {
                 let shapes = [extents(0), extents(1), extents(2)];
-                total += cx.model.attention(&attention_work(a, &shapes, false, graph.ty(op.operands[0]).dtype, read + written));
-            }
-            OpKind::AttentionGrad { attention: a, .. } => {
-                let shapes = [extents(0), extents(1), extents(2)];
-                total += cx.model.attention(&attention_work(a, &shapes, true, graph.ty(op.operands[0]).dtype, read + written));
+                let backward = matches!(op.kind, OpKind::AttentionGrad { .. });
+                all.push(Work::Attention(attention_work(a, &shapes, backward, graph.ty(op.operands[0]).dtype, read + written)));
             }
             kind => {
                 let space: u64 = match kind {
@@ -218,19 +246,25 @@ fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding],
                     _ => Some(LibraryOp::Other),
                 };
                 if let Some(op) = library {
-                    total += cx.model.library(&LibraryWork { op, work: KernelWork { read, written, flops, dtype: DType::F32 } });
-                    return total;
+                    all.push(Work::Library(LibraryWork { op, work: KernelWork { read, written, flops, dtype: DType::F32 } }));
+                    return all;
                 }
             }
         }
     }
+    if flops.0 > 0.0 && (read.0 > 0 || written.0 > 0) {
+        all.push(Work::Kernel(KernelWork { read, written, flops, dtype: DType::F32 }));
+    }
+    all
+}
+
+/// Time of a group's own ops on one device.
+fn compute(cx: &Context<'_>, group: &Group, axes: &[Choice], reads: &[Sharding], writes: &[Sharding]) -> Seconds {
+    let mut total: Seconds = works(cx, group, axes, reads, writes).iter().map(|w| w.time(cx.model)).sum();
     // With one microbatch a partial may as well be completed before it is accumulated as after; after is when gradients are reduced together.
-    let accumulates = group.ops.iter().any(|&o| matches!(graph.ops[o].kind, OpKind::AllReduce { .. }));
+    let accumulates = group.ops.iter().any(|&o| matches!(cx.step.graph.ops[o].kind, OpKind::AllReduce { .. }));
     if accumulates && !axes.iter().any(|c| matches!(c, Choice::Partial(..))) {
         total += EARLY_REDUCTION;
-    }
-    if flops.0 > 0.0 && (read.0 > 0 || written.0 > 0) {
-        total += cx.model.kernel(&KernelWork { read, written, flops, dtype: DType::F32 });
     }
     total
 }

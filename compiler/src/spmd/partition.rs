@@ -19,6 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// Where groups are done and inputs are kept.
+#[derive(Clone)]
 pub struct Stages {
     /// Stage of every group; none for what every stage does for itself.
     pub of_group: Vec<Option<StageId>>,

@@ -2,9 +2,11 @@
 
 use super::candidate::{Candidate, Searched};
 use super::decisions::Solved;
+use super::mixture::Mixture;
+use super::settings::Setting;
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
-use crate::lower::program::{KernelTable, lower, phase_seconds};
+use crate::lower::program::{KernelTable, lower};
 use crate::schedule::simulate::{Pipeline, Stage, simulate};
 use crate::shard::pins::Pins;
 use crate::shard::presets::Preset;
@@ -13,7 +15,7 @@ use crate::stop::Stop;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{MemoryReport, Recompute, Schedule, StagePlan, StageTimes};
-use ir::program::{BufferKind, InstructionKind, Phase, Program, StageId, in_flight};
+use ir::program::{BufferKind, InstructionKind, Phase, Program, StageId};
 use ir::{Bytes, Seconds};
 
 /// Programs and what is told of them.
@@ -34,6 +36,8 @@ pub struct Built {
 
 /// How often a candidate is solved again with more bytes reserved.
 const RETRIES: u32 = 4;
+/// The same for a mixture of recomputations, of which several are tried.
+const MIXED_RETRIES: u32 = 1;
 /// How many settings that fit are lowered and compared by their simulated steps; estimates alone rank the rest.
 const COMPARED: usize = 4;
 
@@ -64,12 +68,15 @@ pub fn build(
         if fitting == COMPARED || enough {
             break;
         }
-        let mut outcome = fit(&mut searched.candidates[index], canonical, pins, preset, model, limit, &needed)?;
+        let mut outcome = fit(&mut searched.candidates[index], canonical, pins, preset, model, limit, RETRIES, &needed)?;
         let before = searched.candidates[index].setting.recompute;
+        let mut less = before;
         for mode in Recompute::ALL.into_iter().filter(|&m| more && m > before) {
             let Err(failed) = &outcome else { break };
-            let mut again = searched.recomputing(index, mode, (canonical, analysis), preset, pins, model, &needed)?;
-            let next = fit(&mut again, canonical, pins, preset, model, limit, &needed)?;
+            less = searched.candidates[index].setting.recompute;
+            let setting = Setting { recompute: mode, ..searched.candidates[index].setting.clone() };
+            let mut again = searched.recomputing(&setting, None, (canonical, analysis), preset, pins, model, &needed)?;
+            let next = fit(&mut again, canonical, pins, preset, model, limit, RETRIES, &needed)?;
             if next.as_ref().err().is_none_or(|n| n.smallest < failed.smallest) {
                 searched.candidates[index] = again;
                 searched.alternatives[index].recompute = mode;
@@ -79,9 +86,26 @@ pub fn build(
         match outcome {
             Ok((programs, kernels)) => {
                 fitting += 1;
+                let mut built = report(&searched.candidates[index], index, programs, kernels, model, limit, pins);
+                // Between a mode that is too large and the next that fits: as few layers as fit.
+                let mut mixture = Mixture::between(&searched.candidates[index], less);
+                while let Some(modes) = mixture.next() {
+                    if needed.now() {
+                        break;
+                    }
+                    let setting = searched.candidates[index].setting.clone();
+                    let mut mixed = searched.recomputing(&setting, Some(&modes), (canonical, analysis), preset, pins, model, &needed)?;
+                    let fits = fit(&mut mixed, canonical, pins, preset, model, limit, MIXED_RETRIES, &needed)?;
+                    mixture.learn(fits.as_ref().map_or_else(|f| f.over.clone(), |_| vec![]));
+                    let Ok((programs, kernels)) = fits else { continue };
+                    let other = report(&mixed, index, programs, kernels, model, limit, pins);
+                    if other.schedule.step < built.schedule.step {
+                        searched.candidates[index] = mixed;
+                        built = other;
+                    }
+                }
                 let alternative = &mut searched.alternatives[index];
-                alternative.memory = programs.iter().map(|p| p.arena).max();
-                let built = report(&searched.candidates[index], index, programs, kernels, model, limit, pins);
+                alternative.memory = built.programs.iter().map(|p| p.arena).max();
                 alternative.step = Some(built.schedule.step);
                 alternative.verdict = "slower".into();
                 stop.done(Some(built.schedule.step));
@@ -113,7 +137,7 @@ pub fn build(
         for _ in 0..PROOFS {
             let c = &mut searched.candidates[nearest_index];
             c.solve(canonical, preset, pins, model, None, &needed)?;
-            if fit(c, canonical, pins, preset, model, n.smallest, &needed)?.is_ok() {
+            if fit(c, canonical, pins, preset, model, n.smallest, RETRIES, &needed)?.is_ok() {
                 break;
             }
             n.smallest = Bytes(n.smallest.0 + n.smallest.0 / 32);
@@ -138,9 +162,12 @@ struct TooLarge {
     diagnostic: Diagnostic,
     /// The smallest arena that was found.
     smallest: Bytes,
+    /// The stages that were over the limit then.
+    over: Vec<u32>,
 }
 
 /// Lowers a candidate, solving it again under memory constraints until its arenas fit.
+#[allow(clippy::too_many_arguments, reason = "what a search knows, and how far it may go")]
 fn fit(
     c: &mut Candidate,
     canonical: &Canonical,
@@ -148,6 +175,7 @@ fn fit(
     preset: Preset,
     model: &dyn CostModel,
     limit: Bytes,
+    retries: u32,
     stop: &Stop,
 ) -> Result<Result<(Vec<Program>, KernelTable), TooLarge>> {
     let mut reserved = vec![Bytes(0); c.setting.stages as usize];
@@ -155,11 +183,12 @@ fn fit(
     let mut keep = |c: &Candidate, programs: &[Program]| {
         let largest = programs.iter().map(|p| p.arena).max().unwrap_or_default();
         if nearest.as_ref().is_none_or(|n| largest < n.smallest) {
-            nearest = Some(TooLarge { diagnostic: too_large(c, programs, limit), smallest: largest });
+            let over = programs.iter().filter(|p| p.arena > limit).map(|p| p.stage.0).collect();
+            nearest = Some(TooLarge { diagnostic: too_large(c, programs, limit), smallest: largest, over });
         }
         largest
     };
-    for attempt in 0..=RETRIES {
+    for attempt in 0..=retries {
         let (programs, kernels) = programs(c, model)?;
         if keep(c, &programs) <= limit {
             return Ok(Ok((programs, kernels)));
@@ -211,38 +240,42 @@ fn programs(c: &Candidate, model: &dyn CostModel) -> Result<(Vec<Program>, Kerne
     let transfers = partition::transfers(&c.step, &c.groups, &c.choices, &c.stages);
     let programs = (0..c.setting.stages)
         .map(|s| {
-            let view = StageView {
-                stage: StageId(s),
-                first_rank: s * c.mesh.devices(),
-                stages: &c.stages,
-                transfers: &transfers,
-                in_flight: in_flight(c.setting.schedule, StageId(s), c.setting.stages, c.setting.microbatches),
+            let chunk = |piece: u32| {
+                let view = StageView {
+                    stage: StageId(piece),
+                    first_rank: s * c.mesh.devices(),
+                    stages: &c.stages,
+                    transfers: &transfers,
+                    in_flight: c.setting.in_flight(piece),
+                };
+                let local = partition::partition(&c.step, &c.groups, &c.choices, &c.mesh, model, &view);
+                debug_assert_eq!(ir::verify::verify(&local.graph), Ok(()), "invariant: a partitioned graph is well formed");
+                local
             };
-            let mut local = partition::partition(&c.step, &c.groups, &c.choices, &c.mesh, model, &view);
-            debug_assert_eq!(ir::verify::verify(&local.graph), Ok(()), "invariant: a partitioned graph is well formed");
-            lower(&mut local, &mut kernels, model)
+            let chunks = (s..c.setting.pieces()).step_by(c.setting.stages as usize).map(chunk).collect();
+            lower(chunks, c.setting.lane(s), &mut kernels, model)
         })
         .collect::<Result<Vec<_>>>()?;
     Ok((programs, kernels))
 }
 
-fn times(program: &Program) -> StageTimes {
-    StageTimes {
-        before: phase_seconds(program, Phase::Before),
-        forward: phase_seconds(program, Phase::Forward),
-        backward: phase_seconds(program, Phase::Backward),
-        after: phase_seconds(program, Phase::After),
-    }
+/// Predicted times of a stage's chunk; what is done once for all its chunks counts for the first.
+fn times(program: &Program, chunk: u32) -> StageTimes {
+    let phase = |phase: Phase| program.phase(phase)[program.range(phase, chunk)].iter().map(|i| i.seconds).sum();
+    let once = |p: Phase| if chunk == 0 { phase(p) } else { Seconds(0.0) };
+    StageTimes { before: once(Phase::Before), forward: phase(Phase::Forward), backward: phase(Phase::Backward), after: once(Phase::After) }
 }
 
 fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTable, model: &dyn CostModel, limit: Bytes, pins: &Pins) -> Built {
-    let sends =
-        |p: &Program, phase: Phase| -> Seconds { p.phase(phase).iter().filter(|i| matches!(i.kind, InstructionKind::Send { .. })).map(|i| i.seconds).sum() };
-    let stages: Vec<Stage> = programs
-        .iter()
-        .map(|p| {
-            let (send_forward, send_backward) = (sends(p, Phase::Forward), sends(p, Phase::Backward));
-            let mut times = times(p);
+    let sends = |p: &Program, phase: Phase, chunk: u32| -> Seconds {
+        p.phase(phase)[p.range(phase, chunk)].iter().filter(|i| matches!(i.kind, InstructionKind::Send { .. })).map(|i| i.seconds).sum()
+    };
+    // Programs with their chunks, in the order of the way through the model.
+    let pieces = || (0..c.setting.pieces()).map(|p| (&programs[(p % c.setting.stages) as usize], p / c.setting.stages));
+    let stages: Vec<Stage> = pieces()
+        .map(|(p, chunk)| {
+            let (send_forward, send_backward) = (sends(p, Phase::Forward, chunk), sends(p, Phase::Backward, chunk));
+            let mut times = times(p, chunk);
             times.forward = times.forward - send_forward;
             times.backward = times.backward - send_backward;
             Stage { times, devices: p.mesh.devices(), send_forward, send_backward, weights: Seconds(0.0) }
@@ -256,11 +289,10 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
     });
     let solved = Solved { step: &c.step, stored: &c.stored, groups: &c.groups, mesh: &c.mesh, choices: &c.choices };
     let in_stage = |of: Option<StageId>, stage: usize| of.is_none_or(|s| s.0 as usize == stage);
-    let plans = programs
-        .iter()
+    let plans = pieces()
         .zip(&stages)
         .enumerate()
-        .map(|(s, (program, stage))| StagePlan {
+        .map(|(s, ((program, _), stage))| StagePlan {
             layers: c.cuts[s],
             mesh: c.mesh.clone(),
             devices: (0..c.mesh.devices()).map(|d| program.first_rank + d).collect(),

@@ -21,11 +21,12 @@ use crate::stop::Stop;
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Diagnostics, Result};
 use ir::plan::{Alternative, CutAlternative, Layer, Placement, Recompute, StageTimes};
-use ir::program::{Phase, StageId, in_flight};
+use ir::program::{Phase, StageId};
 use ir::{Bytes, Mesh, SecondaryMap, Seconds, ValueId};
 use std::collections::BTreeMap;
 
 /// A setting with everything that was decided for it.
+#[derive(Clone)]
 pub struct Candidate {
     /// The setting.
     pub setting: Setting,
@@ -43,6 +44,8 @@ pub struct Candidate {
     pub layers: Vec<Layer>,
     /// Layer ranges of the stages.
     pub cuts: Vec<(u32, u32)>,
+    /// Seconds that sending across the end of each layer takes per microbatch, both ways; empty when there is one stage.
+    crossing: Vec<f64>,
     /// For every stage where else its first layer could be.
     pub moves: Vec<Vec<CutAlternative>>,
     /// Where groups and inputs are.
@@ -85,32 +88,43 @@ impl Steps {
         if !self.0.contains_key(&key) {
             let plain = &self.0[&plain];
             let modes = vec![setting.recompute; plain.layers.layers.len()];
-            let (step, layers) = Recomputation::new(&plain.step, &plain.layers, &plain.stored).apply(&modes);
-            let stored = stored_values(&step);
-            self.0.insert(key, Prepared { step, stored, layers });
+            let prepared = plain.recomputing(&modes);
+            self.0.insert(key, prepared);
         }
         &self.0[&key]
     }
 }
 
+impl Prepared {
+    /// The step with a mode per layer.
+    fn recomputing(&self, modes: &[Recompute]) -> Prepared {
+        let (step, layers) = Recomputation::new(&self.step, &self.layers, &self.stored).apply(modes);
+        let stored = stored_values(&step);
+        Prepared { step, stored, layers }
+    }
+}
+
 impl Searched {
-    /// The setting of a candidate with another mode of recomputation.
+    /// A setting with its mode of recomputation, or with a mode for every layer.
     ///
     /// # Errors
     /// Those of the sharding problem.
     #[allow(clippy::too_many_arguments, reason = "as the search itself")]
     pub fn recomputing(
         &mut self,
-        candidate: usize,
-        mode: Recompute,
+        setting: &Setting,
+        modes: Option<&[Recompute]>,
         (canonical, analysis): (&Canonical, &Analysis),
         preset: Preset,
         pins: &Pins,
         model: &dyn CostModel,
         stop: &Stop,
     ) -> Result<Candidate> {
-        let setting = Setting { recompute: mode, ..self.candidates[candidate].setting.clone() };
-        self::candidate(&setting, self.prepared.of(&setting, canonical, analysis), canonical, preset, pins, model, stop)
+        let Some(modes) = modes else {
+            return self::candidate(setting, self.prepared.of(setting, canonical, analysis), canonical, preset, pins, model, stop);
+        };
+        let plain = self.prepared.of(&Setting { recompute: Recompute::None, ..setting.clone() }, canonical, analysis);
+        self::candidate(setting, &plain.recomputing(modes), canonical, preset, pins, model, stop)
     }
 }
 
@@ -137,7 +151,18 @@ pub fn search(
             untried.push(setting.clone());
             continue;
         }
-        match candidate(setting, prepared.of(setting, canonical, analysis), canonical, preset, pins, model, stop) {
+        let steps = prepared.of(setting, canonical, analysis);
+        let same = candidates.iter().rev().find(|c: &&Candidate| c.differs_in_order(setting));
+        if same.is_some() && setting.pieces() as usize > steps.layers.layers.len() {
+            // Fewer layers than chunks; the same setting with whole stages stands.
+            stop.done(None);
+            continue;
+        }
+        let found = match same {
+            Some(c) => c.reordered(setting, &steps.layers, model),
+            None => candidate(setting, steps, canonical, preset, pins, model, stop),
+        };
+        match found {
             Ok(c) => {
                 stop.done(Some(c.estimate));
                 candidates.push(c);
@@ -188,6 +213,7 @@ fn candidate(
         mesh,
         layers: prepared.layers.layers.clone(),
         cuts: vec![(0, prepared.layers.layers.len() as u32)],
+        crossing: vec![],
         moves: vec![],
         stages: Stages::one(&step, &groups),
         placement: vec![],
@@ -219,10 +245,9 @@ impl Candidate {
         let cx = Context { step: &self.step, groups: &self.groups, mesh: &self.mesh, model, stored: &self.stored };
         check_count(&cx)?;
         let space = Space::new(&cx);
-        let restriction = Restriction::new(preset, &self.step, &self.groups, &canonical.interface);
-        let bound = pins
-            .bind(&self.step, &self.mesh)
-            .map_err(|e| Failure { diagnostic: e.0.into_iter().next().expect("invariant: an error has a diagnostic"), works: None })?;
+        let first = |e: Diagnostics| Failure { diagnostic: e.0.into_iter().next().expect("invariant: an error has a diagnostic"), works: None };
+        let restriction = Restriction::new(preset, &self.step, &self.groups, &canonical.interface, &space).map_err(first)?;
+        let bound = pins.bind(&self.step, &self.mesh).map_err(first)?;
         let stages = &self.stages;
         let stage_of = |g: u32| stages.of_group[g as usize].map(|s| s.0);
         let input_stage = |i: u32| stages.of_input[i as usize].map(|s| s.0);
@@ -232,11 +257,25 @@ impl Candidate {
             reserved: reserved.to_vec(),
             stage_of: &stage_of,
             input_stage: &input_stage,
-            in_flight: (0..setting.stages).map(|s| in_flight(setting.schedule, StageId(s), setting.stages, setting.microbatches)).collect(),
+            in_flight: (0..setting.pieces()).map(|p| setting.in_flight(p)).collect(),
         });
-        let allow = |space: &Space<'_>, node, candidate: usize| restriction.allows(space, node, candidate) && bound.allows(space, node, candidate);
+        let allow = |space: &Space<'_>, node, candidate: usize| restriction.allows(node, candidate) && bound.allows(space, node, candidate);
         self.choices = problem::solve(&space, &allow, limit.as_ref(), stop)?;
         Ok(())
+    }
+
+    /// Whether a setting is this one's but for the order of microbatches: then shardings are the same.
+    fn differs_in_order(&self, setting: &Setting) -> bool {
+        setting.stages > 1 && Setting { schedule: setting.schedule, ..self.setting.clone() } == *setting
+    }
+
+    /// The same shardings in another order of microbatches, cut anew.
+    fn reordered(&self, setting: &Setting, layers: &Layers, model: &dyn CostModel) -> Result<Candidate> {
+        let mut c = Candidate { setting: setting.clone(), ..self.clone() };
+        c.cut_stages(layers, model)?;
+        c.place(layers);
+        c.estimate = c.predict(model);
+        Ok(c)
     }
 
     /// Cost of a group per microbatch (or once), as chosen; a reshard counts half for each side.
@@ -289,13 +328,14 @@ impl Candidate {
                 }
             }
         }
-        let stages = self.setting.stages;
+        let stages = self.setting.pieces();
         self.cuts = cut(&costs, stages as usize).ok_or_else(|| {
             Diagnostic::outcome("E0403", format!("{stages} stages are asked for and the step has {count} layers"))
                 .with_note("a layer is a piece of the forward that one value enters and leaves; every stage needs at least one")
                 .with_help(format!("`--stages {count}` or fewer"))
         })?;
         self.assign(layers);
+        self.crossing.clone_from(&costs.cut);
         self.moves = self.moves(&costs, layers, model);
         Ok(())
     }
@@ -394,7 +434,7 @@ impl Candidate {
 
     /// Predicted step from the groups' times.
     fn predict(&self, model: &dyn CostModel) -> Seconds {
-        let mut times = vec![StageTimes::default(); self.setting.stages as usize];
+        let mut times = vec![StageTimes::default(); self.setting.pieces() as usize];
         for g in 0..self.groups.groups.len() {
             let seconds = Seconds(self.group_seconds(g));
             let on = self.stages.of_group[g].map_or(0..times.len(), |s| s.0 as usize..s.0 as usize + 1);
@@ -407,7 +447,17 @@ impl Candidate {
                 }
             }
         }
-        let stages: Vec<Stage> = times.into_iter().map(|times| Stage { times, devices: self.mesh.devices(), ..Stage::default() }).collect();
+        // Forward values and cotangents are much alike: half of what crosses goes either way.
+        let half = |layer: u32| Seconds(self.crossing.get(layer as usize).map_or(0.0, |s| s / 2.0));
+        let last = self.cuts.len() - 1;
+        let stage = |(s, times): (usize, StageTimes)| Stage {
+            times,
+            devices: self.mesh.devices(),
+            send_forward: if s < last { half(self.cuts[s].1 - 1) } else { Seconds(0.0) },
+            send_backward: if s > 0 { half(self.cuts[s].0 - 1) } else { Seconds(0.0) },
+            weights: Seconds(0.0),
+        };
+        let stages: Vec<Stage> = times.into_iter().enumerate().map(stage).collect();
         duration(&Pipeline {
             order: self.setting.schedule.into(),
             microbatches: self.setting.microbatches,

@@ -8,6 +8,7 @@ pub mod build;
 pub mod candidate;
 pub mod cuts;
 pub mod decisions;
+mod mixture;
 pub mod settings;
 
 pub use build::build;

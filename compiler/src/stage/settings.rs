@@ -2,11 +2,12 @@
 
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
-use crate::shard::presets::Preset;
+use crate::lower::join::Lane;
+use crate::shard::presets::{Preset, Staging};
 use cost_model::Cluster;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{Recompute, Request};
-use ir::program::ScheduleKind;
+use ir::program::{ScheduleKind, StageId};
 
 /// One setting.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,10 +24,33 @@ pub struct Setting {
     pub recompute: Recompute,
 }
 
-/// All settings of a request, in a fixed order.
+impl Setting {
+    /// How many pieces the model is cut into: the chunks of all stages.
+    pub fn pieces(&self) -> u32 {
+        self.stages * self.schedule.chunks()
+    }
+    /// The stage that holds a piece, in its pipeline.
+    pub fn lane(&self, piece: u32) -> Lane {
+        Lane { stage: StageId(piece % self.stages), stages: self.stages, schedule: self.schedule, microbatches: self.microbatches }
+    }
+    /// How many microbatches' activations any chunk of a stage holds at least.
+    pub fn least_in_flight(&self, stage: u32) -> u32 {
+        (0..self.schedule.chunks()).map(|c| self.in_flight(c * self.stages + stage)).min().unwrap_or(0)
+    }
+    /// How many microbatches of a piece are between forward and backward at most.
+    pub fn in_flight(&self, piece: u32) -> u32 {
+        self.lane(piece).in_flight(piece / self.stages)
+    }
+}
+
+/// Chunks per stage that are tried where the request leaves the schedule open. GPipe is not: its steps take as long as 1F1B's and hold more.
+pub const CHUNKS: [u32; 2] = [2, 4];
+
+/// All settings of a request, in a fixed order; those that differ only in the order of microbatches follow one another.
 ///
 /// # Errors
-/// `E0402` a mesh or number of stages that does not multiply out, `E0404` microbatches that the step does not allow, `E0419` a pipeline of one stage.
+/// `E0402` a mesh or number of stages that does not multiply out, `E0404` microbatches that the step does not allow, `E0419` a pipeline of one stage, `E0430`
+/// devices that the strategy cannot arrange.
 pub fn settings(
     cluster: &Cluster,
     request: &Request,
@@ -37,10 +61,13 @@ pub fn settings(
 ) -> Result<Vec<Setting>> {
     let devices = cluster.devices();
     let shapes = shapes(devices, request, preset)?;
-    if preset == Preset::Pipeline && shapes.iter().all(|(stages, _)| *stages == 1) {
-        let help =
-            if devices == 1 { "take a cluster of more devices, or `--strategy auto`" } else { "ask for more `--stages`, or leave `--strategy pipeline` out" };
-        return Err(Diagnostic::input("E0419", "`--strategy pipeline` with one stage is no pipeline").with_help(help).into());
+    if matches!(preset.staging(), Staging::Several | Staging::Most) && shapes.iter().all(|(stages, _)| *stages == 1) {
+        let name = preset.name();
+        let help = match devices {
+            1 => "take a cluster of more devices, or `--strategy auto`".into(),
+            _ => format!("ask for more `--stages`, or leave `--strategy {name}` out"),
+        };
+        return Err(Diagnostic::input("E0419", format!("`--strategy {name}` with one stage is no pipeline")).with_help(help).into());
     }
     let schedule = request.schedule.unwrap_or(ScheduleKind::OneFOneB);
     // Left open, nothing is recomputed unless memory does not suffice without (`build`).
@@ -70,9 +97,28 @@ pub fn settings(
             notes.extend(analysis.obstacles.iter().cloned());
             reason_given = true;
         }
-        out.extend(counts.into_iter().map(|microbatches| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute }));
+        let allowed: Vec<u32> = counts.iter().copied().filter(|&m| schedule.allows(stages, m)).collect();
+        if let (true, Some(m)) = (allowed.is_empty(), request.microbatches) {
+            return Err(uneven(m, stages, analysis).into());
+        }
+        let counts = allowed;
+        // One stage has nothing to interleave.
+        let schedule = if stages == 1 { schedule.base() } else { schedule };
+        for microbatches in counts {
+            let open = request.schedule.is_none() && preset == Preset::Auto && stages > 1;
+            let chunked = CHUNKS.into_iter().map(ScheduleKind::Interleaved).filter(|s| open && s.allows(stages, microbatches));
+            let orders = std::iter::once(schedule).chain(chunked);
+            out.extend(orders.map(|schedule| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute }));
+        }
     }
     Ok(out)
+}
+
+/// Interleaving passes microbatches on in rounds of as many as there are stages.
+fn uneven(m: u32, stages: u32, analysis: &Analysis) -> Diagnostic {
+    let possible: Vec<String> = (1..=16).map(|k| k * stages).filter(|&k| analysis.allows(k)).map(|k| k.to_string()).collect();
+    Diagnostic::input("E0404", format!("`--microbatches {m}`: an interleaved schedule of {stages} stages takes a multiple of {stages}"))
+        .with_help(if possible.is_empty() { "use `--schedule 1f1b`".into() } else { format!("possible numbers of microbatches: {}", possible.join(", ")) })
 }
 
 /// Why a number of microbatches is refused.
@@ -91,7 +137,7 @@ fn refused(m: u32, analysis: &Analysis, _canonical: &Canonical) -> Diagnostic {
 }
 
 /// Numbers of stages with the meshes they leave.
-fn shapes(devices: u32, request: &Request, preset: Preset) -> Result<Vec<(u32, Vec<u32>)>> {
+pub(crate) fn shapes(devices: u32, request: &Request, preset: Preset) -> Result<Vec<(u32, Vec<u32>)>> {
     let off = |message: String, help: String| Diagnostic::input("E0402", message).with_note("stages × mesh = devices").with_help(help);
     if !request.mesh.is_empty() {
         let of_stage: u64 = request.mesh.iter().map(|&n| u64::from(n)).product();
@@ -115,30 +161,35 @@ fn shapes(devices: u32, request: &Request, preset: Preset) -> Result<Vec<(u32, V
             )
             .into());
         }
+        preset.roles(&request.mesh)?;
         return Ok(vec![(stages, request.mesh.clone())]);
     }
-    let counts = match (request.stages, preset) {
+    let divisors = || (1..=devices).filter(|s| devices.is_multiple_of(*s));
+    let counts: Vec<u32> = match (request.stages, preset.staging()) {
         (Some(s), _) if s == 0 || !devices.is_multiple_of(s) => {
-            return Err(off(
-                format!("`--stages {s}` does not divide the cluster's {devices} devices"),
-                "give a number of stages that divides the devices".into(),
-            )
-            .into());
+            let nearest = divisors().min_by_key(|d| d.abs_diff(s)).unwrap_or(1);
+            let message = format!("`--stages {s}` does not divide the cluster's {devices} devices");
+            return Err(off(message, format!("`--stages {nearest}` is the nearest number that does")).into());
         }
         (Some(s), _) => vec![s],
-        (None, Preset::Auto) => (1..=devices).filter(|s| devices.is_multiple_of(*s)).collect(),
-        (None, Preset::Pipeline) => vec![devices],
-        _ => vec![1],
+        (None, Staging::One) => vec![1],
+        (None, Staging::Any) => divisors().collect(),
+        (None, Staging::Several) => divisors().filter(|&s| s > 1 || devices == 1).collect(),
+        (None, Staging::Most) => vec![devices],
     };
-    Ok(counts
-        .into_iter()
-        .flat_map(|s| {
+    let shapes: Vec<(u32, Vec<u32>)> = counts
+        .iter()
+        .flat_map(|&s| {
             let n = devices / s;
-            let mut meshes = vec![vec![n]];
-            if preset == Preset::Auto {
+            let mut meshes = preset.meshes(n, s);
+            if preset.is_free() {
                 meshes.extend((2..n).filter(|a| n.is_multiple_of(*a) && *a <= n / a).map(|a| vec![a, n / a]));
             }
             meshes.into_iter().map(move |m| (s, m))
         })
-        .collect())
+        .collect();
+    match counts.first() {
+        Some(&s) if shapes.is_empty() => Err(preset.no_mesh(devices / s, s).into()),
+        _ => Ok(shapes),
+    }
 }

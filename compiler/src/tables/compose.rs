@@ -1,24 +1,27 @@
 //! Stages from a table: which layers each takes, whether they fit, and how long a step is.
 //!
 //! Exact for the model that is written down: a stage's times and bytes are sums over its layers, its transient is the largest of them, stages have meshes of one
-//! shape. The slowest stage is minimised over all contiguous cuts that fit, then what crosses (as in [`crate::stage::cuts`], with memory).
+//! shape. The slowest stage is minimised over all contiguous cuts that fit, then what crosses (as in [`crate::stage::cuts`], with memory). Where stages hold
+//! several chunks, the pieces are cut by time alone and the memory of each stage's chunks together is checked after.
 
 use super::entry::{Entry, LayerCost};
 use crate::schedule::fast::duration;
+use crate::schedule::order::Order;
 use crate::schedule::simulate::{Pipeline, Stage};
 use crate::stage::cuts;
 use ir::plan::{CutAlternative, StageTimes};
-use ir::program::{ScheduleKind, StageId, in_flight};
+use ir::program::{StageId, in_flight, in_flight_of_chunk};
 use ir::{Bytes, Seconds};
 
 /// A pipeline over the model's layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Composed {
-    /// Layers of the model of every stage: first and one past the last.
+    /// Layers of the model of every stage: first and one past the last. With several chunks per stage each chunk counts as a stage here: piece `p` is
+    /// chunk `p / stages` of stage `p mod stages`.
     pub cuts: Vec<(u32, u32)>,
     /// Times of every stage.
     pub times: Vec<StageTimes>,
-    /// Bytes of every stage's device.
+    /// Bytes of every stage's device; of all chunks that it holds.
     pub memory: Vec<StageMemory>,
     /// The step.
     pub step: Seconds,
@@ -44,6 +47,16 @@ impl StageMemory {
     pub fn total(&self) -> f64 {
         self.resident + self.gradients + self.saved + self.transient
     }
+
+    /// The bytes of two chunks on one device; one of them computes at a time.
+    fn beside(self, other: StageMemory) -> StageMemory {
+        StageMemory {
+            resident: self.resident + other.resident,
+            gradients: self.gradients + other.gradients,
+            saved: self.saved + other.saved,
+            transient: self.transient.max(other.transient),
+        }
+    }
 }
 
 /// What to compose.
@@ -56,7 +69,7 @@ pub struct Composition<'a> {
     /// Microbatches.
     pub microbatches: u32,
     /// Their order.
-    pub schedule: ScheduleKind,
+    pub order: Order,
     /// Bytes of a device.
     pub limit: Bytes,
     /// How many times faster a device is while all others idle.
@@ -102,6 +115,104 @@ pub fn memory<'c>(layers: impl Iterator<Item = &'c LayerCost> + Clone, everywher
     worst
 }
 
+/// What a stage is made of: its layers, with what each costs where the stage is.
+#[derive(Clone, Debug)]
+pub struct StageCosts<'a> {
+    /// Its layers of the model: the first and one past the last.
+    pub range: (usize, usize),
+    /// What each costs.
+    pub layers: Vec<&'a LayerCost>,
+    /// What it does beside them, unless another chunk of the same stage does.
+    pub everywhere: Option<&'a LayerCost>,
+    /// Bytes of the copies of parameters whose home is in another stage, and seconds to send them.
+    pub copies: (f64, f64),
+    /// What crosses back to the layer before it, per microbatch.
+    pub back: f64,
+    /// Its devices.
+    pub devices: u32,
+}
+
+impl<'a> StageCosts<'a> {
+    /// Layers `a..b` of a model by one table, of which `shared` are read away from home.
+    pub fn of(entry: &'a Entry, depth: &[u32], shared: &SharedOfModel, (a, b): (usize, usize)) -> StageCosts<'a> {
+        StageCosts {
+            range: (a, b),
+            layers: depth[a..b].iter().map(|&l| &entry.layers[l as usize]).collect(),
+            everywhere: Some(&entry.everywhere),
+            copies: copies(shared, a, b),
+            back: if a > 0 { entry.layers[depth[a - 1] as usize].crossing.1 } else { 0.0 },
+            devices: entry.mesh.devices(),
+        }
+    }
+
+    /// The same as a chunk of its stage: what a stage does beside its layers is the first chunk's.
+    #[must_use]
+    pub fn of_chunk(self, chunk: u32) -> StageCosts<'a> {
+        StageCosts { everywhere: self.everywhere.filter(|_| chunk == 0), ..self }
+    }
+
+    /// Its bytes with so many microbatches in flight.
+    pub fn memory(&self, in_flight: u32, microbatches: u32) -> StageMemory {
+        let mut m = memory(self.layers.iter().copied(), self.everywhere.unwrap_or(&LayerCost::default()), in_flight, microbatches);
+        m.resident += self.copies.0;
+        m.gradients += self.copies.0;
+        m
+    }
+
+    fn times(&self) -> StageTimes {
+        let sum = |f: &dyn Fn(&LayerCost) -> f64| Seconds(self.layers.iter().map(|l| f(l)).sum::<f64>() + self.everywhere.map_or(0.0, f));
+        let send = Seconds(self.copies.1);
+        StageTimes { before: sum(&|l| l.before) + send, forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) + send }
+    }
+}
+
+/// Times, bytes and step of stages that are given, or of the chunks of stages in the order of the way through the model.
+pub fn price(list: &[StageCosts<'_>], order: Order, microbatches: u32, solo_speedup: f64) -> Composed {
+    let schedule = order.base();
+    let count = list.len();
+    let lanes = count / schedule.chunks() as usize;
+    let flight = |p: usize| in_flight_of_chunk(schedule, StageId((p % lanes) as u32), (p / lanes) as u32, lanes as u32, microbatches);
+    let held = |lane: usize| {
+        let chunks = (lane..count).step_by(lanes).map(|p| list[p].memory(flight(p), microbatches));
+        chunks.reduce(StageMemory::beside).unwrap_or_default()
+    };
+    let memory: Vec<StageMemory> = (0..count).map(|p| held(p % lanes)).collect();
+    let times: Vec<StageTimes> = list.iter().map(StageCosts::times).collect();
+    let stages: Vec<Stage> = list
+        .iter()
+        .zip(&times)
+        .enumerate()
+        .map(|(s, (stage, &times))| Stage {
+            times,
+            devices: stage.devices,
+            send_forward: Seconds(stage.layers.last().filter(|_| s + 1 < count).map_or(0.0, |l| l.crossing.0)),
+            send_backward: Seconds(if s > 0 { stage.back } else { 0.0 }),
+            weights: Seconds(stage.layers.iter().map(|l| l.weights).sum()),
+        })
+        .collect();
+    let step = duration(&Pipeline { order, microbatches, stages: &stages, solo_speedup });
+    let seconds = |t: &StageTimes| t.before.0 + t.after.0 + f64::from(microbatches) * (t.forward.0 + t.backward.0);
+    let busy: f64 = list.iter().zip(&times).map(|(stage, t)| f64::from(stage.devices) * seconds(t)).sum();
+    let devices: f64 = list[..lanes].iter().map(|stage| f64::from(stage.devices)).sum();
+    let bubble = (1.0 - busy / (step.0 * devices).max(f64::MIN_POSITIVE)).max(0.0);
+    Composed { cuts: list.iter().map(|s| (s.range.0 as u32, s.range.1 as u32)).collect(), times, memory, step, bubble }
+}
+
+/// Parameters that are read away from home, by layers of the model: home, reader, bytes, seconds to send.
+pub type SharedOfModel = Vec<(usize, usize, f64, f64)>;
+
+/// The parameters of a table that are, in a model of this depth.
+pub fn shared(entry: &Entry, depth: &[u32]) -> SharedOfModel {
+    let place = |l: u32| depth.iter().position(|&d| d == l).unwrap_or(0);
+    entry.shared.iter().map(|x| (place(x.home), place(x.reader), x.bytes, x.send)).collect()
+}
+
+/// Bytes of the copies that a stage of layers `a..b` keeps, and seconds to send them.
+fn copies(shared: &SharedOfModel, a: usize, b: usize) -> (f64, f64) {
+    let here = shared.iter().filter(|(home, reader, ..)| (a..b).contains(reader) && !(a..b).contains(home));
+    here.fold((0.0, 0.0), |sum, x| (sum.0 + x.2, sum.1 + x.3))
+}
+
 /// Cuts the model's layers into stages.
 ///
 /// # Errors
@@ -109,8 +220,15 @@ pub fn memory<'c>(layers: impl Iterator<Item = &'c LayerCost> + Clone, everywher
 pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit> {
     let depth = Depth::new(entry, what);
     let stages = what.stages as usize;
-    if depth.layers.len() < stages {
+    let pieces = stages * what.order.chunks() as usize;
+    if depth.layers.len() < pieces {
         return Err(Unfit::TooFewLayers);
+    }
+    if pieces > stages {
+        let cuts = cut(&depth.layers, pieces, &|_, _, _| true).ok_or(Unfit::TooFewLayers)?;
+        let composed = depth.price(&cuts);
+        let fits = composed.memory.iter().all(|m| m.total() <= what.limit.0 as f64);
+        return if fits { Ok(composed) } else { Err(Unfit::Memory(composed.cuts, composed.memory)) };
     }
     let cuts = cut(&depth.layers, stages, &|s, a, b| depth.need(s, a, b).total() <= what.limit.0 as f64);
     let Some(cuts) = cuts else {
@@ -126,29 +244,21 @@ struct Depth<'a> {
     entry: &'a Entry,
     what: &'a Composition<'a>,
     layers: Vec<&'a LayerCost>,
-    /// Copies of parameters whose home is in another stage: home, reader, bytes, seconds to send.
-    shared: Vec<(usize, usize, f64, f64)>,
+    shared: SharedOfModel,
 }
 
 impl<'a> Depth<'a> {
     fn new(entry: &'a Entry, what: &'a Composition<'a>) -> Depth<'a> {
-        let place = |l: u32| what.depth.iter().position(|&d| d == l).unwrap_or(0);
-        let shared = entry.shared.iter().map(|x| (place(x.home), place(x.reader), x.bytes, x.send)).collect();
-        Depth { entry, what, layers: what.depth.iter().map(|&l| &entry.layers[l as usize]).collect(), shared }
-    }
-
-    /// Bytes of the copies that a stage of layers `a..b` keeps, and seconds to send them.
-    fn copies(&self, a: usize, b: usize) -> (f64, f64) {
-        let here = self.shared.iter().filter(|(home, reader, ..)| (a..b).contains(reader) && !(a..b).contains(home));
-        here.fold((0.0, 0.0), |sum, x| (sum.0 + x.2, sum.1 + x.3))
+        let layers = what.depth.iter().map(|&l| &entry.layers[l as usize]).collect();
+        Depth { entry, what, layers, shared: shared(entry, what.depth) }
     }
 
     /// Bytes of stage `s` with layers `a..b`.
     fn need(&self, s: usize, a: usize, b: usize) -> StageMemory {
         let what = self.what;
-        let flight = in_flight(what.schedule, StageId(s as u32), what.stages, what.microbatches);
+        let flight = in_flight(what.order.base(), StageId(s as u32), what.stages, what.microbatches);
         let mut m = memory(self.layers[a..b].iter().copied(), &self.entry.everywhere, flight, what.microbatches);
-        let bytes = self.copies(a, b).0;
+        let bytes = copies(&self.shared, a, b).0;
         m.resident += bytes;
         m.gradients += bytes;
         m
@@ -156,34 +266,9 @@ impl<'a> Depth<'a> {
 
     /// Times, bytes and step of stages that are given.
     fn price(&self, cuts: &[(usize, usize)]) -> Composed {
-        let Depth { entry, what, layers, .. } = self;
-        let stages = cuts.len();
-        let memory: Vec<StageMemory> = cuts.iter().enumerate().map(|(s, &(a, b))| self.need(s, a, b)).collect();
-        let times: Vec<StageTimes> = cuts
-            .iter()
-            .map(|&(a, b)| {
-                let sum = |f: &dyn Fn(&LayerCost) -> f64| Seconds(layers[a..b].iter().map(|l| f(l)).sum::<f64>() + f(&entry.everywhere));
-                let send = Seconds(self.copies(a, b).1);
-                StageTimes { before: sum(&|l| l.before) + send, forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) + send }
-            })
-            .collect();
-        let list: Vec<Stage> = times
-            .iter()
-            .zip(cuts)
-            .enumerate()
-            .map(|(s, (&times, &(a, b)))| Stage {
-                times,
-                devices: entry.mesh.devices(),
-                send_forward: Seconds(if s + 1 < stages { layers[b - 1].crossing.0 } else { 0.0 }),
-                send_backward: Seconds(if s > 0 { layers[a - 1].crossing.1 } else { 0.0 }),
-                weights: Seconds(0.0),
-            })
-            .collect();
-        let pipeline = Pipeline { order: what.schedule.into(), microbatches: what.microbatches, stages: &list, solo_speedup: what.solo_speedup };
-        let step = duration(&pipeline);
-        let busy: f64 = times.iter().map(|t| t.before.0 + t.after.0 + f64::from(what.microbatches) * (t.forward.0 + t.backward.0)).sum();
-        let bubble = (1.0 - busy / (step.0 * f64::from(what.stages)).max(f64::MIN_POSITIVE)).max(0.0);
-        Composed { cuts: cuts.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), times, memory, step, bubble }
+        let list: Vec<StageCosts<'_>> =
+            (0..).zip(cuts).map(|(p, &cut)| StageCosts::of(self.entry, self.what.depth, &self.shared, cut).of_chunk(p / self.what.stages)).collect();
+        price(&list, self.what.order, self.what.microbatches, self.what.solo_speedup)
     }
 }
 
@@ -274,6 +359,7 @@ mod tests {
     use super::*;
     use ir::Mesh;
     use ir::plan::SolveReport;
+    use ir::program::ScheduleKind;
     use proptest::prelude::*;
 
     fn entry(costs: &[(f64, f64, f64, f64)]) -> Entry {
@@ -290,7 +376,7 @@ mod tests {
                 ..LayerCost::default()
             })
             .collect();
-        Entry { mesh: Mesh::new(&[1]), layers, everywhere: LayerCost::default(), shared: vec![], picks: vec![], report: SolveReport::default() }
+        Entry { mesh: Mesh::new(&[1]), layers, everywhere: LayerCost::default(), shared: vec![], picks: vec![], by_hand: false, report: SolveReport::default() }
     }
 
     /// Every way to cut `from..layers` into `stages`.
@@ -301,6 +387,44 @@ mod tests {
         (from + 1..=layers - (stages - 1))
             .flat_map(|end| all(layers, stages - 1, end).into_iter().map(move |rest| [vec![(from, end)], rest].concat()))
             .collect()
+    }
+
+    #[test]
+    fn chunks_share_a_device_and_shorten_the_bubble() {
+        let mut e = entry(&[(1.0, 1.0, 1.0, 1.0); 16]);
+        e.layers.iter_mut().for_each(|l| l.crossing = (0.0, 0.0));
+        let depth: Vec<u32> = (0..16).collect();
+        let what = |schedule: ScheduleKind| Composition {
+            depth: &depth,
+            stages: 4,
+            microbatches: 8,
+            order: schedule.into(),
+            limit: Bytes(u64::MAX),
+            solo_speedup: 1.0,
+        };
+        let [plain, two, four] =
+            [ScheduleKind::OneFOneB, ScheduleKind::Interleaved(2), ScheduleKind::Interleaved(4)].map(|k| compose(&e, &what(k)).expect("it fits"));
+        for (composed, chunks) in [(&plain, 1usize), (&two, 2), (&four, 4)] {
+            assert_eq!((composed.cuts.len(), composed.memory.len()), (4 * chunks, 4 * chunks));
+            let busy = 8.0 * 4.0 * 3.0;
+            let idle = crate::schedule::closed_form::bubble(
+                if chunks == 1 { ScheduleKind::OneFOneB.into() } else { ScheduleKind::Interleaved(chunks as u32).into() },
+                4,
+                8,
+                Seconds(4.0),
+                Seconds(8.0),
+                Seconds(0.0),
+            );
+            assert!((composed.step.0 - busy * (1.0 + idle)).abs() < 1e-9, "{chunks}: {} against {}", composed.step, busy * (1.0 + idle));
+            assert!((composed.bubble - idle / (1.0 + idle)).abs() < 1e-9, "{chunks}: {} and {idle}", composed.bubble);
+            // What stays is the same however a stage's layers are dealt out; more microbatches are in flight.
+            assert!((composed.memory[0].resident - plain.memory[0].resident).abs() < 1e-9);
+            assert!(composed.memory.iter().zip(composed.memory.iter().skip(4)).all(|(a, b)| a == b), "chunks of a stage tell its memory");
+        }
+        assert!(two.memory[0].saved > plain.memory[0].saved && two.memory[0].saved < 2.0 * plain.memory[0].saved);
+        let tight = Composition { limit: Bytes(plain.memory[0].total() as u64), ..what(ScheduleKind::Interleaved(2)) };
+        assert!(matches!(compose(&e, &tight), Err(Unfit::Memory(..))));
+        assert_eq!(compose(&e, &what(ScheduleKind::Interleaved(5))), Err(Unfit::TooFewLayers));
     }
 
     proptest! {
@@ -316,8 +440,8 @@ mod tests {
             let stages = stages.min(costs.len() as u32);
             let e = entry(&costs);
             let depth: Vec<u32> = (0..costs.len() as u32).collect();
-            let what = Composition { depth: &depth, stages, microbatches, schedule: ScheduleKind::OneFOneB, limit: Bytes(limit), solo_speedup: 1.0 };
-            let need = |s: usize, a: usize, b: usize| memory(e.layers[a..b].iter(), &e.everywhere, in_flight(what.schedule, StageId(s as u32), stages, microbatches), microbatches).total();
+            let what = Composition { depth: &depth, stages, microbatches, order: Order::OneFOneB, limit: Bytes(limit), solo_speedup: 1.0 };
+            let need = |s: usize, a: usize, b: usize| memory(e.layers[a..b].iter(), &e.everywhere, in_flight(what.order.base(), StageId(s as u32), stages, microbatches), microbatches).total();
             let slowest = |cut: &[(usize, usize)]| cut.iter().map(|&(a, b)| {
                 e.layers[a..b].iter().map(|l| l.forward + l.backward).sum::<f64>() + if b < costs.len() { e.layers[b - 1].crossing.0 + e.layers[b - 1].crossing.1 } else { 0.0 }
             }).fold(0.0, f64::max);

@@ -6,10 +6,13 @@
 //! on the full depth in milliseconds, and the search over settings ([`search`]) asks it thousands of times.
 //! Invariant: nothing here depends on the number of ranks or microbatches but through prices.
 
+mod attempt;
+pub mod bounds;
 pub mod compose;
 pub mod entry;
 pub mod plan;
 pub mod runs;
 pub mod search;
 pub mod settings;
+pub mod submeshes;
 pub mod unlike;

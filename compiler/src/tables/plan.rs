@@ -1,19 +1,21 @@
 //! A plan made of tables: what was planned for few layers, said of all.
 
-use super::compose::{self, Composition, StageMemory};
+use super::compose::{self, StageMemory};
 use super::entry::{Bench, anything};
 use super::search::{self, Effort, Found, Model, Searched, Verdict};
 use super::settings;
+use super::submeshes;
 use crate::batch::phases;
 use crate::canonical::{self, Canonical};
 use crate::layers::Layers;
 use crate::pipeline::{Options, Timings, alternative};
+use crate::shard::grid::Grid;
 use crate::shard::groups;
 use crate::shard::pins::Pins;
 use crate::shard::presets::Preset;
 use crate::shard::strategy::Context;
 use crate::stage::decisions::Solved;
-use cost_model::AnalyticModel;
+use cost_model::{AnalyticModel, Cluster, CostModel};
 use ir::diagnostic::{Diagnostic, Result};
 use ir::plan::{Alternative, MemoryReport, Placement, Plan, Premises, Recompute, Request, Schedule, StagePlan};
 use ir::program::StageId;
@@ -30,7 +32,7 @@ pub struct Shallow<'a> {
 
 impl Shallow<'_> {
     /// How many layers of the model a run of the step stands for.
-    fn full(&self, layers: &Layers, first: u32, copies: u32) -> u32 {
+    pub(crate) fn full(&self, layers: &Layers, first: u32, copies: u32) -> u32 {
         let name = &layers.layers[first as usize].name;
         let stack = self.stacks.iter().find(|(prefix, ..)| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit())));
         stack.map_or(copies, |(_, traced, full)| copies + full.saturating_sub(*traced))
@@ -46,8 +48,9 @@ const SEARCHING: f64 = 0.9;
 /// As [`crate::pipeline::compile`].
 pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: &mut Timings) -> Result<Plan> {
     let prices = AnalyticModel::new(options.cluster.clone());
-    let request = &options.request;
-    let preset = Preset::named(&request.strategy)?;
+    let preset = Preset::named(&options.request.strategy)?;
+    preset.executable()?;
+    let request = &preset.complete(&options.request)?;
     let canonical = timings.pass("canonical", || canonical::run(shallow.module, &options.overrides))?;
     let analysis = timings.pass("batch", || phases::analyse(&canonical.graph, &canonical.interface));
     let mut notes = canonical.notes.clone();
@@ -57,7 +60,18 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     let full = |layers: &Layers, first: u32, copies: u32| shallow.full(layers, first, copies);
     // What the user fixed of the stages is meant for all of them; on many nodes the program over unlike stages takes long and gains little.
     let unlike = request.mesh.is_empty() && request.stages.is_none() && options.cluster.nodes <= UNLIKE_NODES;
-    let model = Model { canonical: &canonical, analysis: &analysis, full: &full, prices: &prices, limit, preset, pins: &pins, stop: &stop, unlike };
+    let model = Model {
+        canonical: &canonical,
+        analysis: &analysis,
+        full: &full,
+        prices: &prices,
+        limit,
+        preset,
+        pins: &pins,
+        stop: &stop,
+        unlike,
+        chunks: request.schedule.is_none(),
+    };
     let one = super::entry::Prepared::new(&canonical, &analysis, 1, Recompute::None, &full, false);
     let missing: u32 = shallow.stacks.iter().map(|(_, traced, full)| full.saturating_sub(*traced)).sum();
     if one.depth().len() as u32 != one.layers.layers.len() as u32 + missing {
@@ -76,6 +90,7 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
     let alternatives = alternatives(&searched, &best, stop.reason().is_some());
     notes.extend(stop.warning());
     notes.extend(searched.grid.as_ref().map(|grid| by_hand(grid, &best)));
+    notes.extend(unlike_nodes(&options.cluster, &best));
     options.stop.begin("plan", 0);
     timings.pass("plan", || assemble(shallow, options, &canonical, &model, &searched, best, alternatives, notes))
 }
@@ -103,6 +118,24 @@ fn by_hand(grid: &Found, best: &Found) -> Diagnostic {
         s.microbatches,
         s.recompute.name()
     ))
+}
+
+/// Where nodes are of several kinds: which stages lie in which.
+fn unlike_nodes(cluster: &Cluster, best: &Found) -> Option<Diagnostic> {
+    let parts = cluster.parts();
+    if parts.len() < 2 {
+        return None;
+    }
+    if best.unlike.is_none() {
+        return Some(crate::pipeline::weakest_kind(cluster));
+    }
+    let stages = (0..best.composed.cuts.len()).filter_map(|s| Some((s, best.kind_of(s)?)));
+    let list: Vec<String> = stages
+        .collect::<Vec<_>>()
+        .chunk_by(|a, b| a.1 == b.1)
+        .map(|c| format!("stages {} to {} on {}", c[0].0, c[c.len() - 1].0, parts[c[0].1 as usize].cluster.device.name))
+        .collect();
+    Some(Diagnostic::note("N0414", format!("stages lie in nodes of unlike kinds: {}", list.join(", "))))
 }
 
 /// Why there is no plan.
@@ -135,7 +168,7 @@ fn alternatives(searched: &Searched, best: &Found, stopped: bool) -> Vec<Alterna
             Verdict::Found(f) => {
                 let memory = f.composed.memory.iter().map(StageMemory::total).fold(0.0, f64::max);
                 let told = if f.setting == best.setting { "taken" } else { "slower" };
-                (f.composed.step.0, alternative(setting, Some(f.composed.step), Some(Bytes(memory as u64)), told.into(), f.composed.cuts.clone()))
+                (f.composed.step.0, alternative(&f.setting, Some(f.composed.step), Some(Bytes(memory as u64)), told.into(), f.composed.cuts.clone()))
             }
             Verdict::Memory(b) => (f64::MAX, alternative(setting, None, Some(*b), format!("needs {b} per device"), vec![])),
             Verdict::Impossible => (f64::MAX, alternative(setting, None, None, "no sharding, or fewer layers than stages".into(), vec![])),
@@ -164,6 +197,9 @@ fn alternatives(searched: &Searched, best: &Found, stopped: bool) -> Vec<Alterna
 /// On more nodes than this all stages have equal meshes.
 const UNLIKE_NODES: u32 = 16;
 
+/// Which layers are sharded alike: those on equal meshes in nodes of one kind.
+type Where = (Option<u32>, Vec<u32>);
+
 /// Rows of the table of settings that a plan keeps.
 const KEPT: usize = 64;
 
@@ -180,21 +216,14 @@ fn assemble(
 ) -> Result<Plan> {
     let p = &searched.prepared[&search::kind(&best.setting)];
     let depth = p.depth();
-    let what = Composition {
-        depth: &depth,
-        stages: best.setting.stages,
-        microbatches: best.setting.microbatches,
-        schedule: best.setting.schedule,
-        limit: model.limit,
-        solo_speedup: model.prices.cluster().solo_speedup,
-    };
+    let what = model.composition(&best.setting, &depth);
     // Where the cuts of stages on unlike submeshes could be instead would move devices too: it is not told.
     let mut moves = if best.unlike.is_none() { compose::moves(&best.entry, &what, &best.composed) } else { vec![] };
     moves.resize(best.composed.cuts.len(), vec![]);
     // The first stage with each layer of the step says how it is sharded; later ones on the same mesh do the same.
     let mut first: BTreeMap<u32, u32> = BTreeMap::new();
-    let mut told: BTreeMap<(Vec<u32>, u32), u32> = BTreeMap::new();
-    let shape = |s: usize| -> Vec<u32> { best.entry_of(s).mesh.axes.iter().map(|a| a.size).collect() };
+    let mut told: BTreeMap<(Where, u32), u32> = BTreeMap::new();
+    let shape = |s: usize| -> Where { (best.kind_of(s), best.entry_of(s).mesh.axes.iter().map(|a| a.size).collect()) };
     for (s, &(a, b)) in (0..).zip(&best.composed.cuts) {
         depth[a as usize..b as usize].iter().for_each(|&l| {
             first.entry(l).or_insert(s);
@@ -209,22 +238,32 @@ fn assemble(
     }
     let mut stages = Vec::new();
     let mut device = 0;
+    let kinds = submeshes::kinds(model.prices.cluster(), model.limit);
     for (s, &cut) in best.composed.cuts.iter().enumerate() {
         let entry = best.entry_of(s);
         let mesh = entry.mesh.clone();
         let sizes = shape(s);
+        // Where nodes are of one kind, or all are taken for the weakest, prices are the model's.
+        let kind = best.kind_of(s).filter(|_| kinds.len() > 1).map(|k| &kinds[k as usize]);
+        let prices: &dyn CostModel = kind.map_or(model.prices, |k| &k.prices);
+        let limit = kind.map_or(model.limit, |k| k.limit);
         let here = |layer: Option<u32>| layer.map_or(s == 0, |l| told.get(&(sizes.clone(), l)) == Some(&(s as u32)));
         let tells = told.iter().any(|((of, _), &t)| *of == sizes && t == s as u32);
         let (shardings, decisions) = if tells || s == 0 {
-            let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: model.prices, stored: &p.stored };
+            let cx = Context { step: &p.step, groups: &p.groups, mesh: &mesh, model: prices, stored: &p.stored };
             let mut bench = Bench::new(p, &cx);
-            let choices = bench.choices(entry, &anything, search::phases(&best.setting))?;
+            let picks = bench.own(entry, &Grid::new(&p.step, &p.groups, &canonical.interface)).unwrap_or_else(|| entry.picks.clone());
+            let choices = bench.choices(&picks, &entry.report, &anything, search::phases(&best.setting))?;
             let solved = Solved { step: &p.step, stored: &p.stored, groups: &p.groups, mesh: &mesh, choices: &choices };
-            (solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])), solved.decisions(model.pins, model.limit, &|g| here(p.layer_of[g])))
+            (solved.shardings(&|i| here(p.layers.home[i]), &|g| here(p.layer_of[g])), solved.decisions(model.pins, limit, &|g| here(p.layer_of[g])))
         } else {
             (vec![], vec![])
         };
         let devices = mesh.devices();
+        // The next chunk of every stage.
+        if best.unlike.is_none() && (s as u32).is_multiple_of(best.setting.stages) {
+            device = 0;
+        }
         stages.push(StagePlan {
             layers: cut,
             mesh,
@@ -233,7 +272,7 @@ fn assemble(
             decisions,
             solve: entry.report.clone(),
             times: best.composed.times[s],
-            memory: memory_report(&best.composed.memory[s], model),
+            memory: memory_report(&best.composed.memory[s], limit, prices),
             cut: std::mem::take(&mut moves[s]),
         });
         device += devices;
@@ -286,12 +325,12 @@ fn assemble(
     Ok(plan)
 }
 
-fn memory_report(m: &StageMemory, model: &Model<'_>) -> MemoryReport {
+fn memory_report(m: &StageMemory, limit: Bytes, prices: &dyn CostModel) -> MemoryReport {
     let kinds = [("parameters, optimizer state, data", m.resident), ("gradients", m.gradients), ("activations", m.saved), ("temporaries", m.transient)];
     MemoryReport {
         arena: Bytes(m.total() as u64),
-        limit: model.limit,
-        overhead: model.prices.cluster().device.overhead,
+        limit,
+        overhead: prices.cluster().device.overhead,
         at_peak: kinds.iter().map(|&(k, b)| (k.to_owned(), Bytes(b as u64))).collect(),
         peak_moment: "the backward of the last microbatch".into(),
         timeline: vec![],

@@ -30,30 +30,24 @@ pub fn settings(
     notes: &mut Vec<Diagnostic>,
 ) -> Result<Vec<Setting>> {
     // What the user fixed is checked as for any plan.
-    let fixed = stage::settings(cluster, &Request { microbatches: request.microbatches.or(Some(1)), ..request.clone() }, preset, analysis, canonical, notes)?;
+    let asked = Request {
+        microbatches: request.microbatches.or(Some(1)),
+        // Left open, microbatches are those that the order takes.
+        schedule: request.schedule.filter(|_| request.microbatches.is_some()),
+        ..request.clone()
+    };
+    stage::settings(cluster, &asked, preset, analysis, canonical, notes)?;
     let devices = cluster.devices();
     let layers = one.depth().len() as u32;
-    let divisors = |n: u32| (1..=n).filter(move |d| n.is_multiple_of(*d));
-    let shapes: BTreeSet<(u32, Vec<u32>)> = if !request.mesh.is_empty() {
-        fixed.iter().map(|s| (s.stages, s.mesh.clone())).collect()
-    } else {
-        let stages: Vec<u32> = match (request.stages, preset) {
-            (Some(s), _) => vec![s],
-            (None, Preset::Auto) => divisors(devices).filter(|&s| s <= layers).collect(),
-            (None, _) => fixed.iter().map(|s| s.stages).collect(),
-        };
-        stages
-            .into_iter()
-            .flat_map(|s| {
-                let of_stage = devices / s;
-                let mut meshes = vec![vec![of_stage]];
-                if preset == Preset::Auto {
-                    meshes.extend(divisors(of_stage).filter(|&t| t > 1 && t < of_stage && t <= INNER_MOST).map(|t| vec![of_stage / t, t]));
-                }
-                meshes.into_iter().map(move |m| (s, m))
-            })
-            .collect()
-    };
+    let mut shapes: BTreeSet<(u32, Vec<u32>)> = stage::settings::shapes(devices, request, preset)?.into_iter().collect();
+    if preset.is_free() && request.mesh.is_empty() {
+        // Wide meshes have a narrow inner axis.
+        shapes = shapes.into_iter().filter(|(_, mesh)| mesh.len() == 1).map(|(s, _)| s).flat_map(|s| free_meshes(devices / s).map(move |m| (s, m))).collect();
+    }
+    let pieces = request.schedule.map_or(1, |s| s.chunks());
+    if request.stages.is_none() && request.mesh.is_empty() && shapes.iter().any(|(s, _)| *s * pieces <= layers) {
+        shapes.retain(|(s, _)| *s * pieces <= layers);
+    }
     if shapes.iter().all(|(s, _)| *s > layers) {
         return Err(Diagnostic::outcome("E0403", format!("{} stages are asked for and the model has {layers} layers", request.stages.unwrap_or(devices)))
             .with_note("a layer is a piece of the forward that one value enters and leaves; every stage needs at least one")
@@ -70,12 +64,20 @@ pub fn settings(
                 None => microbatches(analysis, &mesh, stages),
             };
             let (mesh, modes) = (mesh.clone(), modes.clone());
-            counts.into_iter().flat_map(move |microbatches| {
+            // One stage has nothing to interleave.
+            let schedule = if stages == 1 { schedule.base() } else { schedule };
+            counts.into_iter().filter(move |&m| schedule.allows(stages, m)).flat_map(move |microbatches| {
                 let mesh = mesh.clone();
                 modes.clone().into_iter().map(move |recompute| Setting { stages, mesh: mesh.clone(), microbatches, schedule, recompute })
             })
         })
         .collect())
+}
+
+/// Meshes of a stage where shardings are free: one axis, or two.
+fn free_meshes(devices: u32) -> impl Iterator<Item = Vec<u32>> {
+    let inner = (2..devices.min(INNER_MOST + 1)).filter(move |t| devices.is_multiple_of(*t));
+    std::iter::once(vec![devices]).chain(inner.map(move |t| vec![devices / t, t]))
 }
 
 /// Numbers of microbatches for a mesh: 1, 2, 4, … samples on every position of its outer axis; the most microbatches there can be where samples do not fill it.

@@ -5,13 +5,10 @@
 //! taken from the stages' own times, a stated number of them; between two caps the step can be better by at most their difference times the microbatches, which
 //! is reported as the gap.
 
-use super::compose::{Composed, StageMemory, memory};
-use super::entry::{Entry, LayerCost};
-use crate::schedule::fast::duration;
-use crate::schedule::simulate::{Pipeline, Stage};
-use ir::plan::StageTimes;
+use super::compose::{Composed, StageCosts, price, shared};
+use super::entry::Entry;
+use ir::Bytes;
 use ir::program::{ScheduleKind, StageId, in_flight};
-use ir::{Bytes, Seconds};
 
 /// A submesh that a stage may have.
 #[derive(Clone, Copy, Debug)]
@@ -84,16 +81,16 @@ pub fn unlike(submeshes: &[Submesh<'_>], ground: &Ground, depth: &[u32], microba
     let ranges: Vec<Vec<Vec<Range>>> = submeshes
         .iter()
         .map(|s| {
-            let layers: Vec<&LayerCost> = depth.iter().map(|&l| &s.entry.layers[l as usize]).collect();
+            let shared = shared(s.entry, depth);
             (0..blocks)
                 .map(|a| {
                     (a + 1..=blocks)
                         .map(|b| {
-                            let own = &layers[bounds[a]..bounds[b]];
-                            let crossing = if b < blocks { own[own.len() - 1].crossing.0 + own[own.len() - 1].crossing.1 } else { 0.0 };
-                            let time =
-                                own.iter().map(|l| l.forward + l.backward).sum::<f64>() + s.entry.everywhere.forward + s.entry.everywhere.backward + crossing;
-                            let bytes = |q: usize| memory(own.iter().copied(), &s.entry.everywhere, q as u32, microbatches).total();
+                            let own = StageCosts::of(s.entry, depth, &shared, (bounds[a], bounds[b]));
+                            let crossing = own.layers.last().filter(|_| b < blocks).map_or(0.0, |l| l.crossing.0 + l.crossing.1);
+                            let everywhere = own.everywhere.map_or(0.0, |e| e.forward + e.backward);
+                            let time = own.layers.iter().map(|l| l.forward + l.backward).sum::<f64>() + everywhere + crossing;
+                            let bytes = |q: u32| own.memory(q, microbatches).total();
                             // Bytes grow linearly with what is in flight.
                             let (one, two) = (bytes(1), bytes(2));
                             Range { time, bytes: (1..=flights).map(|q| one + (two - one) * (q - 1) as f64).collect() }
@@ -207,36 +204,20 @@ fn finish(
     schedule: ScheduleKind,
     gap: f64,
 ) -> Unlike {
-    let count = stages.len() as u32;
-    let mut list = Vec::new();
-    let (mut times, mut bytes, mut cuts, mut first, mut device) = (Vec::new(), Vec::<StageMemory>::new(), Vec::new(), Vec::new(), 0);
-    for (s, &(o, a, b)) in stages.iter().enumerate() {
+    let costs = |&(o, a, b): &(usize, usize, usize)| {
         let entry = submeshes[o].entry;
-        let layers: Vec<&LayerCost> = depth[bounds[a]..bounds[b]].iter().map(|&l| &entry.layers[l as usize]).collect();
-        let sum = |f: &dyn Fn(&LayerCost) -> f64| Seconds(layers.iter().map(|l| f(l)).sum::<f64>() + f(&entry.everywhere));
-        let own = StageTimes { before: sum(&|l| l.before), forward: sum(&|l| l.forward), backward: sum(&|l| l.backward), after: sum(&|l| l.after) };
-        let before = (bounds[a] > 0).then(|| &entry.layers[depth[bounds[a] - 1] as usize]);
-        list.push(Stage {
-            times: own,
-            devices: entry.mesh.devices(),
-            send_forward: Seconds(if s + 1 < stages.len() { layers[layers.len() - 1].crossing.0 } else { 0.0 }),
-            send_backward: Seconds(before.map_or(0.0, |l| l.crossing.1)),
-            weights: Seconds(0.0),
-        });
-        bytes.push(memory(layers.iter().copied(), &entry.everywhere, in_flight(schedule, StageId(s as u32), count, microbatches), microbatches));
-        times.push(own);
-        cuts.push((bounds[a] as u32, bounds[b] as u32));
-        first.push(device);
-        device += entry.mesh.devices();
-    }
-    let step = duration(&Pipeline { order: schedule.into(), microbatches, stages: &list, solo_speedup: 1.0 });
-    let busy: f64 = list
+        StageCosts::of(entry, depth, &shared(entry, depth), (bounds[a], bounds[b]))
+    };
+    let list: Vec<StageCosts<'_>> = stages.iter().map(costs).collect();
+    let first = list
         .iter()
-        .map(|s| f64::from(s.devices) * (s.times.before.0 + s.times.after.0 + f64::from(microbatches) * (s.times.forward.0 + s.times.backward.0)))
-        .sum();
-    let bubble = (1.0 - busy / (step.0 * f64::from(device)).max(f64::MIN_POSITIVE)).max(0.0);
-    let submesh = stages.iter().map(|s| s.0).collect();
-    Unlike { composed: Composed { cuts, times, memory: bytes, step, bubble }, submesh, first, gap }
+        .scan(0, |device, stage| {
+            let first = *device;
+            *device += stage.devices;
+            Some(first)
+        })
+        .collect();
+    Unlike { composed: price(&list, schedule.into(), microbatches, 1.0), submesh: stages.iter().map(|s| s.0).collect(), first, gap }
 }
 
 fn gcd(a: u32, b: u32) -> u32 {
@@ -246,6 +227,8 @@ fn gcd(a: u32, b: u32) -> u32 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tables::compose::{Composition, compose, memory};
+    use crate::tables::entry::{LayerCost, Shared};
     use ir::Mesh;
     use ir::plan::SolveReport;
     use proptest::prelude::*;
@@ -255,7 +238,15 @@ mod tests {
             .iter()
             .map(|&t| LayerCost { forward: t / speed, backward: 2.0 * t / speed, resident: 10.0 * t / f64::from(devices), saved: t, ..LayerCost::default() })
             .collect();
-        Entry { mesh: Mesh::new(&[devices]), layers, everywhere: LayerCost::default(), shared: vec![], picks: vec![], report: SolveReport::default() }
+        Entry {
+            mesh: Mesh::new(&[devices]),
+            layers,
+            everywhere: LayerCost::default(),
+            shared: vec![],
+            picks: vec![],
+            by_hand: false,
+            report: SolveReport::default(),
+        }
     }
 
     /// All ways to cover units and layers, each as (submesh, first, end).
@@ -314,5 +305,25 @@ mod tests {
                 (f, b) => prop_assert!(false, "{f:?} against {b:?}"),
             }
         }
+    }
+
+    /// One price for both programs: equal submeshes in a row are what `compose` makes of them, copies of tied parameters included.
+    #[test]
+    fn stages_that_happen_to_be_alike_are_priced_as_such() {
+        let costs = [0.4, 1.0, 1.0, 1.0, 1.0, 0.6];
+        let mut table = entry(2, 1.0, &costs);
+        table.shared = vec![Shared { home: 0, reader: 5, bytes: 3.0, send: 0.25 }];
+        let depth: Vec<u32> = (0..6).collect();
+        let (microbatches, schedule) = (4, ScheduleKind::OneFOneB);
+        let what = Composition { depth: &depth, stages: 3, microbatches, order: schedule.into(), limit: Bytes(1000), solo_speedup: 1.0 };
+        let alike = compose(&table, &what).expect("it fits");
+        let bounds: Vec<usize> = (0..=6).collect();
+        let stages: Vec<(usize, usize, usize)> = alike.cuts.iter().map(|&(a, b)| (0, a as usize, b as usize)).collect();
+        let submesh = [Submesh { entry: &table, kind: 0, limit: Bytes(1000) }];
+        let unlike = finish(&stages, &submesh, &bounds, &depth, microbatches, schedule, 0.0);
+        assert_eq!(unlike.composed, alike);
+        let last = alike.memory[2];
+        assert_eq!(last.gradients, 3.0, "the copy has a gradient");
+        assert_eq!(unlike.composed.times[2].after.0, 0.25, "which is sent home");
     }
 }

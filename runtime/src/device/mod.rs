@@ -10,7 +10,7 @@ use ir::program::{Phase, Program};
 use ir::{Mesh, Result};
 
 /// Where a rank is in a step: which instruction of which phase, for which microbatch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct Position {
     /// The phase.
     pub phase: Phase,

@@ -207,15 +207,20 @@ impl Collective {
         }
     }
 
+    /// The elements of an all-reduce that member `me` of `members` combines: first and one past the last.
+    fn share(&self, members: usize, me: usize) -> (usize, usize) {
+        // Shares are whole cache lines, so that no two members write the same one.
+        let line = 64 / self.dtype.bytes().min(64) as usize;
+        let boundary = |i: usize| if i == members { self.elements } else { (self.elements * i / members).next_multiple_of(line).min(self.elements) };
+        (boundary(me), boundary(me + 1))
+    }
+
     /// Combines this member's share of all elements and writes it to every member.
     ///
     /// # Safety
     /// As [`Collective::work`].
     unsafe fn all_reduce(&self, bases: &[*mut u8], me: usize, microbatch: u32) {
-        // Shares are whole cache lines, so that no two members write the same one.
-        let line = 64 / self.dtype.bytes().min(64) as usize;
-        let boundary = |i: usize| if i == bases.len() { self.elements } else { (self.elements * i / bases.len()).next_multiple_of(line).min(self.elements) };
-        let (start, end) = (boundary(me), boundary(me + 1));
+        let (start, end) = self.share(bases.len(), me);
         let mut before = 0;
         for p in &self.parts {
             let (low, high) = (start.max(before), end.min(before + p.give.elements));

@@ -1,19 +1,21 @@
 //! The transport between threads of this process.
 //!
 //! A [`Hub`] is shared by all ranks. A message is a descriptor of where it lies in the sender's arena: the receiver copies it from there when it arrives.
-//! When the sender is about to overwrite a message that was not taken yet it first moves it to the link's staging block, or waits when that is occupied;
-//! one block a link is enough for any schedule of microbatches to go on, because a phase never needs a later message of its neighbour than it has sent.
+//! When the sender is about to overwrite a message that was not taken yet it first moves it to a staging block of the link, or waits when all are occupied;
+//! [`waiting`](super::waiting) says how many blocks a link has, so that ranks never wait for one another in a circle.
 //! Collectives are two barriers: between them every member reads its peers' arenas directly. Waiting threads park: devices may exceed cores.
 //!
 //! Who may touch what: between `POSTED` and `TAKEN` a message's bytes belong to the link; between the barriers of a collective its buffers belong to the
 //! group. All other bytes of an arena belong to its rank.
 
 use super::collective::Collective;
-use super::{GroupId, Interrupted, LinkId, Transport};
+use super::place;
+use super::routes::{Route, Routes};
+use super::{Fabric, GroupId, Interrupted, LinkId, Parts, Transport};
 use crate::device::{Position, Region};
-use ir::program::{InstructionKind, Phase, Program, steps};
+use ir::program::Program;
 use ir::{Diagnostic, Result};
-use std::collections::BTreeMap;
+use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::Thread;
@@ -24,6 +26,9 @@ const POSTED: u32 = 1;
 const MOVING: u32 = 2;
 const TAKING: u32 = 3;
 
+/// No staging block.
+const NOWHERE: u32 = u32::MAX;
+
 /// How often a condition is looked at before the thread parks, when every rank has a core.
 const SPINS: u32 = 1000;
 
@@ -33,7 +38,8 @@ struct Message {
     state: AtomicU32,
     address: AtomicPtr<u8>,
     bytes: AtomicUsize,
-    staged: AtomicBool,
+    /// The staging block it lies in, or [`NOWHERE`].
+    block: AtomicU32,
 }
 
 #[derive(Debug)]
@@ -45,10 +51,24 @@ struct Link {
     messages: Box<[Message]>,
     sent: AtomicU64,
     taken: AtomicU64,
-    /// Whether the staging block holds a message that was not taken.
-    occupied: AtomicBool,
-    staging: AtomicPtr<u8>,
+    /// Where messages wait that the sender overwrites before they are taken.
+    staging: Box<[Block]>,
     staging_bytes: usize,
+}
+
+/// A staging block.
+#[derive(Debug)]
+struct Block {
+    /// Whether it holds a message that was not taken.
+    occupied: AtomicBool,
+    address: AtomicPtr<u8>,
+}
+
+impl Link {
+    /// A free staging block; only its sender asks.
+    fn free(&self) -> Option<usize> {
+        self.staging.iter().position(|b| !b.occupied.load(Ordering::Acquire))
+    }
 }
 
 #[derive(Debug)]
@@ -75,19 +95,12 @@ pub struct Hub {
     spins: u32,
     ranks: Vec<RankState>,
     links: Vec<Link>,
-    link_numbers: BTreeMap<(u32, u32, u32), u32>,
     groups: Vec<Group>,
-    group_numbers: BTreeMap<Vec<u32>, u32>,
+    routes: Routes,
     poisoned: AtomicBool,
     failure: Mutex<Option<Diagnostic>>,
     /// The staging blocks, which the links point into.
     _staging: Vec<Vec<u64>>,
-}
-
-const IDLE: u64 = u64::MAX;
-
-fn pack(p: Position) -> u64 {
-    u64::from(p.instruction) | u64::from(p.microbatch) << 32 | (p.phase as u64) << 60
 }
 
 impl Hub {
@@ -96,64 +109,22 @@ impl Hub {
     /// # Errors
     /// `E0602` when a send has no receive or the other way round.
     pub fn new(programs: Arc<[Program]>, schedule: ir::program::ScheduleKind, microbatches: u32, timeout: Duration) -> Result<Arc<Hub>> {
+        let routes = Routes::of(&programs, schedule, microbatches)?;
         let total: u32 = programs.iter().map(|p| p.mesh.devices()).sum();
-        let mut links = Vec::new();
-        let (mut sends, mut receives) = (BTreeMap::new(), BTreeMap::new());
-        let mut group_numbers = BTreeMap::from([((0..total).collect::<Vec<u32>>(), 0u32)]);
-        for program in programs.iter() {
-            let mut runs = [0usize; 4];
-            for s in steps(schedule, program.stage, programs.len() as u32, microbatches) {
-                runs[s.phase as usize] += 1;
-            }
-            for phase in Phase::ALL {
-                for i in program.phase(phase) {
-                    let bytes = |list: &[ir::program::BufferId]| list.first().map_or(0, |b| program.buffers[*b].ty.bytes() as usize);
-                    let (table, key, bytes) = match &i.kind {
-                        InstructionKind::Send { to, channel } => (&mut sends, (program.stage, *to, *channel), bytes(&i.reads)),
-                        InstructionKind::Receive { from, channel } => (&mut receives, (*from, program.stage, *channel), bytes(&i.writes)),
-                        InstructionKind::Collective { axes, .. } => {
-                            for device in 0..program.mesh.devices() {
-                                let ranks: Vec<u32> = program.mesh.group_of(device, axes).iter().map(|d| program.first_rank + d).collect();
-                                let next = group_numbers.len() as u32;
-                                group_numbers.entry(ranks).or_insert(next);
-                            }
-                            continue;
-                        }
-                        _ => continue,
-                    };
-                    let entry = table.entry(key).or_insert((0usize, bytes, i.source.clone()));
-                    entry.0 += runs[phase as usize];
-                    if entry.1 != bytes {
-                        return Err(inconsistent(format!("channel {} carries messages of {} and of {bytes} bytes", key.2, entry.1), &i.source));
-                    }
-                }
-            }
-        }
-        for (key, send) in &sends {
-            let stage = |s: ir::program::StageId| programs.iter().find(|p| p.stage == s);
-            let receive = receives.get(key).filter(|r| (r.0, r.1) == (send.0, send.1));
-            let (Some(_), Some(from), Some(to)) = (receive, stage(key.0), stage(key.1)) else {
-                return Err(inconsistent(format!("stage {} sends {} messages on channel {} that {} does not receive", key.0, send.0, key.2, key.1), &send.2));
-            };
-            if from.mesh.devices() != to.mesh.devices() {
-                return Err(inconsistent(format!("stages {} and {} exchange messages and have other meshes", key.0, key.1), &send.2));
-            }
-            for device in 0..from.mesh.devices() {
-                links.push((from.first_rank + device, to.first_rank + device, key.2, send.0, send.1));
-            }
-        }
-        if let Some((key, receive)) = receives.iter().find(|(key, _)| !sends.contains_key(key)) {
-            return Err(inconsistent(format!("stage {} receives on channel {} what {} does not send", key.1, key.2, key.0), &receive.2));
-        }
         let mut staging = Vec::new();
-        let links: Vec<Link> = links
-            .into_iter()
-            .map(|(from, to, channel, messages, bytes)| {
-                let mut block = vec![0u64; bytes.div_ceil(8)];
-                let address = AtomicPtr::new(block.as_mut_ptr().cast());
-                staging.push(block);
+        let links: Vec<Link> = routes
+            .links
+            .iter()
+            .map(|&Route { from, to, channel, messages, bytes, waiting }| {
+                let mut block = || {
+                    let mut memory = vec![0u64; bytes.div_ceil(8)];
+                    let address = AtomicPtr::new(memory.as_mut_ptr().cast());
+                    staging.push(memory);
+                    Block { occupied: AtomicBool::new(false), address }
+                };
+                let blocks = (0..waiting).map(|_| block()).collect();
                 let message =
-                    |_| Message { state: AtomicU32::new(EMPTY), address: AtomicPtr::default(), bytes: AtomicUsize::new(0), staged: AtomicBool::new(false) };
+                    |_| Message { state: AtomicU32::new(EMPTY), address: AtomicPtr::default(), bytes: AtomicUsize::new(0), block: AtomicU32::new(NOWHERE) };
                 Link {
                     from,
                     to,
@@ -161,75 +132,35 @@ impl Hub {
                     messages: (0..messages.max(1)).map(message).collect(),
                     sent: AtomicU64::new(0),
                     taken: AtomicU64::new(0),
-                    occupied: AtomicBool::new(false),
-                    staging: address,
-                    staging_bytes: bytes,
+                    staging: blocks,
+                    staging_bytes: bytes * waiting,
                 }
             })
             .collect();
-        let mut groups: Vec<Option<Group>> = (0..group_numbers.len()).map(|_| None).collect();
-        for (ranks, &number) in &group_numbers {
-            let seen = ranks.iter().map(|_| AtomicU64::new(0)).collect();
-            groups[number as usize] = Some(Group { ranks: ranks.clone(), arrived: AtomicU32::new(0), generation: AtomicU64::new(0), seen });
-        }
+        let group = |ranks: &Vec<u32>| Group {
+            ranks: ranks.clone(),
+            arrived: AtomicU32::new(0),
+            generation: AtomicU64::new(0),
+            seen: ranks.iter().map(|_| AtomicU64::new(0)).collect(),
+        };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Hub {
             timeout,
             spins: if total as usize <= cores { SPINS } else { 0 },
-            ranks: (0..total).map(|_| RankState { position: AtomicU64::new(IDLE), ..RankState::default() }).collect(),
-            link_numbers: links.iter().enumerate().map(|(i, l)| ((l.from, l.to, l.channel), i as u32)).collect(),
+            ranks: (0..total).map(|_| RankState { position: AtomicU64::new(place::IDLE), ..RankState::default() }).collect(),
             links,
-            groups: groups.into_iter().flatten().collect(),
-            group_numbers,
+            groups: routes.groups.iter().map(group).collect(),
+            routes,
             poisoned: AtomicBool::new(false),
             failure: Mutex::new(None),
             _staging: staging,
             programs,
         }))
     }
-    /// The transport of a rank; to be used on that rank's thread.
-    pub fn transport(self: &Arc<Hub>, rank: u32) -> LocalTransport {
-        let outstanding = self.links.iter().filter(|l| l.from == rank).map(|l| l.messages.len()).sum();
-        LocalTransport { hub: self.clone(), rank, outstanding: Vec::with_capacity(outstanding), bases: Vec::new() }
-    }
-    /// Why the run failed, if it did.
-    pub fn failure(&self) -> Option<Diagnostic> {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
-    }
-    /// Ends the run for every rank; the first reason is kept.
-    pub fn fail(&self, reason: Diagnostic) {
-        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
-        self.poisoned.store(true, Ordering::SeqCst);
-        for r in 0..self.ranks.len() {
-            self.wake(r as u32);
-        }
-    }
-    /// The instruction a rank is at, and its program.
-    fn instruction(&self, rank: u32) -> (Option<&Program>, Option<&ir::program::Instruction>, u64) {
-        let packed = self.ranks[rank as usize].position.load(Ordering::Relaxed);
-        let program = self.programs.iter().find(|p| (p.first_rank..p.first_rank + p.mesh.devices()).contains(&rank)).filter(|_| packed != IDLE);
-        let phase = Phase::ALL[(packed >> 60) as usize & 3];
-        (program, program.and_then(|p| p.phase(phase).get(packed as u32 as usize)), packed)
-    }
     /// Whether a rank is at a communication.
     fn waits(&self, rank: u32) -> bool {
-        use InstructionKind::{Collective, Receive, Send};
-        matches!(self.instruction(rank).1.map(|i| &i.kind), Some(Send { .. } | Receive { .. } | Collective { .. }))
+        place::communicates(&self.programs, rank, place::unpack(self.ranks[rank as usize].position.load(Ordering::Relaxed)))
     }
-    /// Where a rank is, in words.
-    pub fn whereabouts(&self, rank: u32) -> String {
-        let (Some(program), instruction, packed) = self.instruction(rank) else { return format!("rank {rank} has not begun the step") };
-        let phase = Phase::ALL[(packed >> 60) as usize & 3];
-        let what = instruction.map_or_else(|| "the end".into(), |i| format!("the {} of {}", action_name(&i.kind), i.source));
-        let when = match phase {
-            Phase::Before => "before the first microbatch".to_string(),
-            Phase::Forward => format!("in the forward of microbatch {}", packed >> 32 & 0x0fff_ffff),
-            Phase::Backward => format!("in the backward of microbatch {}", packed >> 32 & 0x0fff_ffff),
-            Phase::After => "after the last microbatch".to_string(),
-        };
-        format!("rank {rank} (stage {}) is at {what}, {when}", program.stage)
-    }
-
     fn wake(&self, rank: u32) {
         if let Some(thread) = self.ranks[rank as usize].thread.get() {
             thread.unpark();
@@ -304,21 +235,29 @@ impl Hub {
     }
 }
 
-fn inconsistent(what: String, source: &str) -> ir::Diagnostics {
-    Diagnostic::input("E0602", format!("this plan is inconsistent: {what}")).with_note(format!("in {source}")).with_help("compile the model again").into()
-}
-
-/// What an instruction does, in a word.
-pub fn action_name(kind: &InstructionKind) -> &'static str {
-    match kind {
-        InstructionKind::Kernel { .. } => "kernel",
-        InstructionKind::MatMul(_) => "matrix product",
-        InstructionKind::Library { .. } => "library op",
-        InstructionKind::Copy { .. } => "copy",
-        InstructionKind::Fill { .. } => "fill",
-        InstructionKind::Collective { kind, .. } => super::collective::kind_name(*kind),
-        InstructionKind::Send { .. } => "send",
-        InstructionKind::Receive { .. } => "receive",
+impl Fabric for Hub {
+    fn ranks(&self) -> Range<u32> {
+        0..self.ranks.len() as u32
+    }
+    fn transport(self: Arc<Hub>, rank: u32) -> Box<dyn Transport> {
+        let outstanding = self.links.iter().filter(|l| l.from == rank).map(|l| l.messages.len()).sum();
+        Box::new(LocalTransport { hub: self, rank, outstanding: Vec::with_capacity(outstanding), bases: Vec::new() })
+    }
+    fn fail(&self, reason: Diagnostic) {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
+        self.poisoned.store(true, Ordering::SeqCst);
+        for r in 0..self.ranks.len() {
+            self.wake(r as u32);
+        }
+    }
+    fn failure(&self) -> Option<Diagnostic> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+    fn whereabouts(&self, rank: u32) -> String {
+        place::whereabouts(&self.programs, rank, place::unpack(self.ranks[rank as usize].position.load(Ordering::Relaxed)))
+    }
+    fn gather(&self, parts: Vec<(u32, Parts)>) -> Result<Vec<(u32, Parts)>, Interrupted> {
+        Ok(parts)
     }
 }
 
@@ -353,17 +292,20 @@ impl LocalTransport {
         let link = &hub.links[o.link as usize];
         let message = &link.messages[o.sequence as usize % link.messages.len()];
         let taken = || link.taken.load(Ordering::Acquire) > o.sequence;
-        let stageable = || !link.occupied.load(Ordering::Acquire) && message.state.load(Ordering::Acquire) == POSTED;
+        let stageable = || link.free().is_some() && message.state.load(Ordering::Acquire) == POSTED;
         loop {
             if taken() {
                 return Ok(());
             }
-            if stageable() && message.state.compare_exchange(POSTED, MOVING, Ordering::AcqRel, Ordering::Acquire).is_ok() {
-                let staging = link.staging.load(Ordering::Relaxed);
+            if let Some(free) = link.free()
+                && message.state.compare_exchange(POSTED, MOVING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+            {
+                let block = &link.staging[free];
+                let staging = block.address.load(Ordering::Relaxed);
                 // SAFETY: `MOVING` gives this thread the message; the staging block is free and as long as a message of this link.
                 unsafe { std::ptr::copy_nonoverlapping(o.region.address, staging, o.region.bytes) };
-                link.occupied.store(true, Ordering::Relaxed);
-                message.staged.store(true, Ordering::Relaxed);
+                block.occupied.store(true, Ordering::Relaxed);
+                message.block.store(free as u32, Ordering::Relaxed);
                 message.address.store(staging, Ordering::Relaxed);
                 message.state.store(POSTED, Ordering::SeqCst);
                 hub.wake(link.to);
@@ -387,31 +329,24 @@ impl Transport for LocalTransport {
     }
 
     fn link(&mut self, peer: u32, channel: u32, sending: bool) -> Result<LinkId, Diagnostic> {
-        let key = if sending { (self.rank, peer, channel) } else { (peer, self.rank, channel) };
-        self.hub
-            .link_numbers
-            .get(&key)
-            .map(|n| LinkId(*n))
-            .ok_or_else(|| Diagnostic::input("E0602", format!("this plan is inconsistent: ranks {} and {} share no channel {channel}", key.0, key.1)))
+        let (from, to) = if sending { (self.rank, peer) } else { (peer, self.rank) };
+        self.hub.routes.link(from, to, channel)
     }
 
     fn group(&mut self, ranks: &[u32]) -> Result<GroupId, Diagnostic> {
-        let number = self.hub.group_numbers.get(ranks).copied();
-        let me = ranks.iter().position(|r| *r == self.rank);
-        let (Some(number), Some(me)) = (number, me) else {
-            return Err(Diagnostic::input("E0602", format!("this plan is inconsistent: rank {} is in no group {ranks:?}", self.rank)));
-        };
+        let (id, me) = self.hub.routes.group(ranks, self.rank)?;
+        let number = id.0;
         let bases = ranks.iter().map(|r| self.hub.ranks[*r as usize].base.load(Ordering::SeqCst)).collect();
         while self.bases.len() <= number as usize {
             self.bases.push(Bases(Vec::new(), 0));
         }
         self.bases[number as usize] = Bases(bases, me);
-        Ok(GroupId(number))
+        Ok(id)
     }
 
     #[inline]
     fn at(&mut self, position: Position) {
-        self.hub.ranks[self.rank as usize].position.store(pack(position), Ordering::Relaxed);
+        self.hub.ranks[self.rank as usize].position.store(place::pack(position), Ordering::Relaxed);
     }
 
     fn send(&mut self, id: LinkId, from: Region) -> Result<(), Interrupted> {
@@ -425,7 +360,7 @@ impl Transport for LocalTransport {
         )?;
         message.address.store(from.address, Ordering::Relaxed);
         message.bytes.store(from.bytes, Ordering::Relaxed);
-        message.staged.store(false, Ordering::Relaxed);
+        message.block.store(NOWHERE, Ordering::Relaxed);
         link.sent.store(sequence + 1, Ordering::Relaxed);
         message.state.store(POSTED, Ordering::SeqCst);
         self.outstanding.push(Outstanding { link: id.0, sequence, region: from });
@@ -445,8 +380,8 @@ impl Transport for LocalTransport {
         let bytes = message.bytes.load(Ordering::Relaxed).min(to.bytes);
         // SAFETY: `TAKING` gives this thread the message, whose bytes the sender leaves alone until it is taken; `to` is this rank's own.
         unsafe { std::ptr::copy_nonoverlapping(message.address.load(Ordering::Relaxed), to.address, bytes) };
-        if message.staged.load(Ordering::Relaxed) {
-            link.occupied.store(false, Ordering::Release);
+        if let Some(block) = link.staging.get(message.block.load(Ordering::Relaxed) as usize) {
+            block.occupied.store(false, Ordering::Release);
         }
         message.state.store(EMPTY, Ordering::Release);
         link.taken.store(sequence + 1, Ordering::SeqCst);
@@ -495,7 +430,7 @@ impl Transport for LocalTransport {
                 || hub.late(&[link.to], &format!("receive on channel {} from rank {}", link.channel, link.from), self.rank),
             )?;
         }
-        hub.ranks[self.rank as usize].position.store(IDLE, Ordering::Relaxed);
+        hub.ranks[self.rank as usize].position.store(place::IDLE, Ordering::Relaxed);
         Ok(())
     }
 

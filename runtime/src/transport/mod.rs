@@ -7,11 +7,16 @@
 
 pub mod collective;
 pub mod local;
+pub mod place;
+pub mod routes;
+mod waiting;
 
 use crate::arena::Place;
 use crate::device::{Position, Region};
 use collective::Collective;
 use ir::{Diagnostic, Result};
+use std::ops::Range;
+use std::sync::Arc;
 
 /// A resolved one-way connection: (sender, receiver, channel).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,6 +33,28 @@ pub enum Interrupted {
     Elsewhere,
     /// This rank noticed the failure.
     Here(Box<Diagnostic>),
+}
+
+/// Bytes that a rank gives, each with a number that says what they are.
+pub type Parts = Vec<(u32, Vec<u8>)>;
+
+/// What connects the ranks of a run: those of this process with each other and with all others.
+pub trait Fabric: Send + Sync {
+    /// The ranks of this process.
+    fn ranks(&self) -> Range<u32>;
+    /// The transport of one of them; to be used on that rank's thread.
+    fn transport(self: Arc<Self>, rank: u32) -> Box<dyn Transport>;
+    /// Ends the run for every rank; the first reason is kept.
+    fn fail(&self, reason: Diagnostic);
+    /// Why the run failed, if it did.
+    fn failure(&self) -> Option<Diagnostic>;
+    /// Where a rank is, in words.
+    fn whereabouts(&self, rank: u32) -> String;
+    /// Gives rank 0's process what the ranks of all processes give, in their order; the others get nothing. All processes call it, in the same order.
+    ///
+    /// # Errors
+    /// When interrupted.
+    fn gather(&self, parts: Vec<(u32, Parts)>) -> Result<Vec<(u32, Parts)>, Interrupted>;
 }
 
 /// Moves data for one rank.

@@ -54,6 +54,42 @@ fn the_page_needs_nothing_outside() {
     }
 }
 
+/// What `compare --json` prints, with names that are no markup.
+fn comparison() -> serde_json::Value {
+    let parts = serde_json::json!([
+        ["products", 0.2],
+        ["attention", 0.1],
+        ["other computing", 0.1],
+        ["update", 0.05],
+        ["exposed communication", 0.04],
+        ["waiting", 0.01]
+    ]);
+    let memory = serde_json::json!([["parameters, optimizer state, data", 6], ["gradients", 2], ["activations", 3], ["temporaries", 1]]);
+    let row = |name: &str, step: f64| {
+        serde_json::json!({
+            "strategy": name, "executed": true, "predicted_only": null, "fits": true, "setting": "mesh 4", "step_seconds": step, "tokens_per_second_per_device": 1000.0,
+            "mfu": 0.4, "bubble": 0.0, "exposed_communication_seconds": 0.04, "parts_seconds": parts, "memory_bytes": 12, "memory_parts_bytes": memory,
+            "price_per_billion_tokens": 12.5,
+        })
+    };
+    serde_json::json!({
+        "model": "</script><b>model", "cluster": "local:4", "devices": 4, "nodes": 1, "device": "CPU-core", "capacity_bytes": 16, "price_per_hour": 1.0,
+        "batch": 8, "tokens": 1024, "unit": "token", "flops": 1e12,
+        "rows": [row("auto", 0.5), row("zero3", 0.6), { "strategy": "data", "executed": true, "predicted_only": null, "fits": false, "needs_bytes": 20, "why": "does not fit" }],
+        "scaling": [{ "nodes": 1, "devices": 1, "steps_seconds": { "auto": 1.8 } }, { "nodes": 1, "devices": 4, "steps_seconds": { "auto": 0.5, "zero3": 0.6 } }],
+    })
+}
+
+#[test]
+fn strategies_are_shown_on_a_page_of_their_own() {
+    let page = viz::comparison_page("</title><b>", &comparison());
+    assert!(!page.contains("</script><b>") && !page.contains("</title><b>"));
+    for forbidden in ["http:", "https:", "src=", "@import", "fetch(", "XMLHttpRequest", "innerHTML", "eval("] {
+        let mut found = page.match_indices(forbidden).filter(|(i, _)| !page[*i..].starts_with("http://www.w3.org/2000/svg"));
+        assert_eq!(found.next(), None, "{forbidden}");
+    }
+}
+
 #[test]
 fn an_unusual_plan_is_shown_without_a_panic() {
     let mut plan = sample::gpt(1);

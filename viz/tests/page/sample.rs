@@ -351,6 +351,7 @@ fn alternatives(step: f64, layers: u32) -> Vec<Alternative> {
         cuts: (0..stages).map(|s| (s * layers / stages, (s + 1) * layers / stages)).collect(),
         mesh: mesh.to_vec(),
         microbatches,
+        schedule: ScheduleKind::OneFOneB,
         recompute: Recompute::None,
         step: factor.map(|f| Seconds(step * f)),
         memory: Some(Bytes(memory << 20)),
@@ -463,6 +464,7 @@ fn stage(s: &Sample, id: StageId, layers: (u32, u32), mesh: &Mesh) -> (StagePlan
         buffers: PrimaryMap::new(),
         arena: Bytes(0),
         phases: Default::default(),
+        chunks: vec![],
         inputs: Vec::new(),
         outputs: Vec::new(),
     };

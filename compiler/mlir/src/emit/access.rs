@@ -2,6 +2,7 @@
 
 use super::Emitter;
 use super::builder::{Elem, Ptr, Ty, Val};
+use super::node::Points;
 use crate::elementwise::{from_storage, stored_in, to_storage};
 use crate::nest::Nest;
 use crate::schedule::buffer_shape;
@@ -52,7 +53,7 @@ impl Emitter<'_> {
     }
 
     /// `Load` and `Gather`.
-    pub(super) fn read(&mut self, id: NodeId) -> Val {
+    pub(super) fn load(&mut self, id: NodeId) -> Val {
         let node = &self.kernel.nodes[id];
         let strides = &self.nest.loads[id];
         let (param, index, gathered) = match &node.kind {
@@ -86,25 +87,6 @@ impl Emitter<'_> {
     }
     fn lane_indices_of(&mut self, index: Val, stride: i64) -> Val {
         self.lane_indices(index, stride)
-    }
-    /// A gather's computed index, between zero and `limit`.
-    fn clamped(&mut self, at: NodeId, limit: u64) -> Val {
-        let (v, dtype) = (self.value(at), self.kernel.nodes[at].dtype);
-        let wide = match v.ty.elem {
-            Elem::I64 => v,
-            _ if dtype.is_unsigned() || v.ty.elem == Elem::I1 => self.b.convert("arith.extui", v, Elem::I64),
-            _ => self.b.convert("arith.extsi", v, Elem::I64),
-        };
-        let limit = self.b.int(wide.ty, i64::try_from(limit).unwrap_or(i64::MAX));
-        let zero = self.b.int(wide.ty, 0);
-        if !dtype.is_unsigned() {
-            let negative = self.b.compare_int("slt", wide, zero);
-            let raised = self.b.select(negative, zero, wide);
-            let over = self.b.compare_int("sgt", raised, limit);
-            return self.b.select(over, limit, raised);
-        }
-        let over = self.b.compare_int("ugt", wide, limit);
-        self.b.select(over, limit, wide)
     }
     /// As many elements as lanes are valid, from `index` on; other lanes repeat the first.
     fn read_contiguous(&mut self, base: Ptr, index: Val, elem: Elem) -> Val {

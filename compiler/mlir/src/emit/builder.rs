@@ -93,8 +93,8 @@ impl fmt::Display for Ty {
 /// An SSA value: number, position among the results of its operation, type.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(crate) struct Val {
-    id: u32,
-    part: Option<u16>,
+    pub(super) id: u32,
+    pub(super) part: Option<u16>,
     pub(crate) ty: Ty,
 }
 
@@ -105,48 +105,85 @@ impl fmt::Display for Val {
     }
 }
 
-/// A pointer value.
+/// A pointer value and the memory that it points into.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(crate) struct Ptr(u32);
+pub(crate) struct Ptr {
+    pub(super) id: u32,
+    pub(super) space: Space,
+}
 
 impl fmt::Display for Ptr {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "%{}", self.0)
+        write!(f, "%{}", self.id)
+    }
+}
+
+/// A kind of memory, which pointers to it name in their type.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(crate) enum Space {
+    /// A CPU's only one.
+    Generic,
+    /// A GPU's memory.
+    Global,
+    /// What the threads of a GPU's block share.
+    Shared,
+}
+
+impl fmt::Display for Space {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Space::Generic => "!llvm.ptr",
+            Space::Global => "!llvm.ptr<1>",
+            Space::Shared => "!llvm.ptr<3>",
+        })
     }
 }
 
 /// Writes the body of one function.
 pub(crate) struct Builder {
-    head: String,
-    body: String,
+    pub(super) head: String,
+    pub(super) body: String,
     next: u32,
     constants: HashMap<String, Val>,
     scopes: Vec<HashMap<String, u32>>,
     /// Whether the target has fused multiply-add.
     pub(crate) fma: bool,
+    /// The type of element indices and of loops' counters.
+    pub(super) counter: Elem,
+    /// The run-time scalars of a function that takes them by value.
+    pub(super) scalars: Vec<Val>,
 }
 
 impl Builder {
     pub(crate) fn new(fma: bool) -> Self {
-        Builder { head: String::new(), body: String::new(), next: 0, constants: HashMap::new(), scopes: vec![HashMap::new()], fma }
+        Builder {
+            head: String::new(),
+            body: String::new(),
+            next: 0,
+            constants: HashMap::new(),
+            scopes: vec![HashMap::new()],
+            fma,
+            counter: Elem::I64,
+            scalars: vec![],
+        }
     }
     /// The text of the function `symbol`.
     pub(crate) fn finish(self, symbol: &str) -> String {
         format!("llvm.func @{symbol}(%buffers: !llvm.ptr, %scalars: !llvm.ptr) {{\n{}{}  llvm.return\n}}\n", self.head, self.body)
     }
 
-    fn fresh(&mut self) -> u32 {
+    pub(super) fn fresh(&mut self) -> u32 {
         self.next += 1;
         self.next
     }
     fn indent(&self) -> usize {
         2 * self.scopes.len()
     }
-    fn line(&mut self, text: fmt::Arguments<'_>) {
+    pub(super) fn line(&mut self, text: fmt::Arguments<'_>) {
         let indent = self.indent();
         writeln!(self.body, "{:indent$}{text}", "").expect("invariant: writing to a string succeeds");
     }
-    fn numbered(&mut self, text: String) -> u32 {
+    pub(super) fn numbered(&mut self, text: String) -> u32 {
         if let Some(&id) = self.scopes.iter().rev().find_map(|s| s.get(&text)) {
             return id;
         }
@@ -155,10 +192,10 @@ impl Builder {
         self.scopes.last_mut().expect("invariant: there is a scope").insert(text, id);
         id
     }
-    fn pure(&mut self, ty: Ty, text: String) -> Val {
+    pub(super) fn pure(&mut self, ty: Ty, text: String) -> Val {
         Val { id: self.numbered(text), part: None, ty }
     }
-    fn impure(&mut self, ty: Ty, text: String) -> Val {
+    pub(super) fn impure(&mut self, ty: Ty, text: String) -> Val {
         let id = self.fresh();
         self.line(format_args!("%{id} = {text}"));
         Val { id, part: None, ty }
@@ -213,7 +250,7 @@ impl Builder {
         self.constant(ty, format!("arith.constant dense<[{}]> : {ty}", list.join(", ")))
     }
     pub(crate) fn index(&mut self, value: i64) -> Val {
-        self.int(Ty::scalar(Elem::I64), value)
+        self.int(Ty::scalar(self.counter), value)
     }
 
     // Shapes.
@@ -363,10 +400,13 @@ impl Builder {
     /// The address of argument buffer `number`.
     pub(crate) fn argument(&mut self, number: u32) -> Ptr {
         let slot = self.numbered(format!("llvm.getelementptr %buffers[{number}] : (!llvm.ptr) -> !llvm.ptr, !llvm.ptr"));
-        Ptr(self.numbered(format!("llvm.load %{slot} : !llvm.ptr -> !llvm.ptr")))
+        Ptr { id: self.numbered(format!("llvm.load %{slot} : !llvm.ptr -> !llvm.ptr")), space: Space::Generic }
     }
     /// Run-time scalar `number`.
     pub(crate) fn scalar_argument(&mut self, number: u32) -> Val {
+        if let Some(&scalar) = self.scalars.get(number as usize) {
+            return scalar;
+        }
         let slot = self.numbered(format!("llvm.getelementptr %scalars[{number}] : (!llvm.ptr) -> !llvm.ptr, i64"));
         self.pure(Ty::scalar(Elem::I64), format!("llvm.load %{slot} : !llvm.ptr -> i64"))
     }
@@ -376,16 +416,26 @@ impl Builder {
         let id = self.fresh();
         writeln!(self.head, "  %{id} = llvm.alloca {count} x i8 {{alignment = 64 : i64}} : (i64) -> !llvm.ptr")
             .expect("invariant: writing to a string succeeds");
-        Ptr(id)
+        Ptr { id, space: Space::Generic }
     }
     pub(crate) fn offset(&mut self, base: Ptr, index: Val, elem: Elem) -> Ptr {
-        Ptr(self.numbered(format!("llvm.getelementptr {base}[{index}] : (!llvm.ptr, i64) -> !llvm.ptr, {}", elem.name())))
+        let space = base.space;
+        let id = self.numbered(format!("llvm.getelementptr {base}[{index}] : ({space}, {}) -> {space}, {}", index.ty, elem.name()));
+        Ptr { id, space }
     }
     pub(crate) fn load(&mut self, from: Ptr, ty: Ty) -> Val {
-        self.impure(ty, format!("llvm.load {from} {{alignment = {} : i64}} : !llvm.ptr -> {ty}", ty.elem.bytes()))
+        self.load_aligned(from, ty, ty.elem.bytes())
+    }
+    /// A load from an address that is a multiple of `alignment`.
+    pub(crate) fn load_aligned(&mut self, from: Ptr, ty: Ty, alignment: u32) -> Val {
+        self.impure(ty, format!("llvm.load {from} {{alignment = {alignment} : i64}} : {} -> {ty}", from.space))
     }
     pub(crate) fn store(&mut self, v: Val, to: Ptr) {
-        self.line(format_args!("llvm.store {v}, {to} {{alignment = {} : i64}} : {}, !llvm.ptr", v.ty.elem.bytes(), v.ty));
+        self.store_aligned(v, to, v.ty.elem.bytes());
+    }
+    /// A store to an address that is a multiple of `alignment`.
+    pub(crate) fn store_aligned(&mut self, v: Val, to: Ptr, alignment: u32) {
+        self.line(format_args!("llvm.store {v}, {to} {{alignment = {alignment} : i64}} : {}, {}", v.ty, to.space));
     }
     fn addresses(&mut self, base: Ptr, index: Val, elem: Elem) -> u32 {
         let lanes = index.ty.lanes;
@@ -422,22 +472,23 @@ impl Builder {
         body: impl FnOnce(&mut Self, Val, Vec<Val>) -> Result<Vec<Val>, E>,
     ) -> Result<Vec<Val>, E> {
         let (zero, end, step) = (self.index(0), self.index(end as i64), self.index(step as i64));
+        let counter = self.counter.name();
         let (result, index) = (self.fresh(), self.fresh());
         let types: Vec<String> = carried.iter().map(|v| v.ty.to_string()).collect();
         let inner: Vec<Val> = carried.iter().map(|v| Val { id: self.fresh(), part: None, ty: v.ty }).collect();
         if carried.is_empty() {
-            self.line(format_args!("scf.for %{index} = {zero} to {end} step {step} : i64 {{"));
+            self.line(format_args!("scf.for %{index} = {zero} to {end} step {step} : {counter} {{"));
         } else {
             let pairs: Vec<String> = inner.iter().zip(&carried).map(|(i, o)| format!("{i} = {o}")).collect();
             let count = if carried.len() > 1 { format!(":{}", carried.len()) } else { String::new() };
             self.line(format_args!(
-                "%{result}{count} = scf.for %{index} = {zero} to {end} step {step} iter_args({}) -> ({}) : i64 {{",
+                "%{result}{count} = scf.for %{index} = {zero} to {end} step {step} iter_args({}) -> ({}) : {counter} {{",
                 pairs.join(", "),
                 types.join(", ")
             ));
         }
         self.scopes.push(HashMap::new());
-        let next = body(self, Val { id: index, part: None, ty: Ty::scalar(Elem::I64) }, inner)?;
+        let next = body(self, Val { id: index, part: None, ty: zero.ty }, inner)?;
         if !next.is_empty() {
             let names: Vec<String> = next.iter().map(Val::to_string).collect();
             self.line(format_args!("scf.yield {} : {}", names.join(", "), types.join(", ")));

@@ -5,6 +5,7 @@
 
 use super::Emitter;
 use super::builder::{Ptr, Ty, Val};
+use super::node::Points;
 use super::reduction::Fold;
 use crate::error::Error;
 use crate::schedule::reduced_level;

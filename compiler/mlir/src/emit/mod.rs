@@ -9,8 +9,9 @@
 mod access;
 pub(crate) mod builder;
 mod columns;
-mod node;
+pub(crate) mod node;
 mod reduction;
+pub(crate) mod threads;
 
 use crate::error::Error;
 use crate::nest::Nest;
@@ -19,6 +20,7 @@ use crate::target::CpuTarget;
 use builder::{Builder, Ptr, Val};
 use ir::kernel::{Kernel, NodeId};
 use ir::{EntityId, SecondaryMap};
+use node::Points;
 
 /// The function `symbol` that computes `kernel`, as MLIR text.
 pub(crate) fn function(symbol: &str, kernel: &Kernel, target: CpuTarget) -> Result<String, Error> {
@@ -48,9 +50,9 @@ pub(crate) fn function(symbol: &str, kernel: &Kernel, target: CpuTarget) -> Resu
 
 /// The vector that is being computed: how many lanes, and how many of them stand for elements.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Width {
-    lanes: u32,
-    valid: u32,
+pub(crate) struct Width {
+    pub(crate) lanes: u32,
+    pub(crate) valid: u32,
 }
 
 /// Whether the current iteration of a loop is its last.
@@ -83,6 +85,43 @@ struct Emitter<'k> {
     last: Vec<Last>,
     /// The piece of rows whose columns are folded together.
     block: Option<columns::Block>,
+}
+
+impl<'k> Points<'k> for Emitter<'k> {
+    fn b(&mut self) -> &mut Builder {
+        &mut self.b
+    }
+    fn symbol(&self) -> &str {
+        self.symbol
+    }
+    fn kernel(&self) -> &'k Kernel {
+        self.kernel
+    }
+    fn nest(&self) -> &'k Nest {
+        self.nest
+    }
+    fn half_hardware(&self) -> bool {
+        self.half_hardware
+    }
+    fn lanes(&self) -> Width {
+        self.lanes
+    }
+    fn at(&self, dim: usize) -> Val {
+        self.indices[dim].expect("invariant: an index is inside its loop")
+    }
+    fn value(&self, id: NodeId) -> Val {
+        match self.values[id] {
+            Some(v) => v,
+            None => unreachable!("invariant: the schedule computes operands first ({}, node {})", self.symbol, id.index()),
+        }
+    }
+    fn define(&mut self, id: NodeId, v: Val) {
+        self.values[id] = Some(v);
+        self.scopes.last_mut().expect("invariant: a scope is open").push(id);
+    }
+    fn read(&mut self, id: NodeId) -> Val {
+        self.load(id)
+    }
 }
 
 impl Emitter<'_> {
@@ -136,18 +175,6 @@ impl Emitter<'_> {
     fn leave(&mut self) {
         for id in self.scopes.pop().expect("invariant: a scope is open") {
             self.values[id] = None;
-        }
-    }
-
-    fn define(&mut self, id: NodeId, v: Val) {
-        self.values[id] = Some(v);
-        self.scopes.last_mut().expect("invariant: a scope is open").push(id);
-    }
-
-    fn value(&self, id: NodeId) -> Val {
-        match self.values[id] {
-            Some(v) => v,
-            None => unreachable!("invariant: the schedule computes operands first ({}, node {})", self.symbol, id.index()),
         }
     }
 

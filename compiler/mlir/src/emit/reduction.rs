@@ -4,8 +4,8 @@
 //! same number in every run. Float sums over several loops are kept per innermost loop and added once it is complete, which bounds their error.
 
 use super::builder::{Ty, Val};
+use super::node::Points;
 use super::{Emitter, Width};
-use crate::elementwise;
 use crate::error::Error;
 use crate::schedule::reduced_level;
 use ir::kernel::{NodeId, NodeKind};
@@ -44,7 +44,7 @@ impl Emitter<'_> {
         for (fold, v) in folds.iter().zip(folded) {
             // Lanes along a parallel dimension are results of their own.
             let along = self.nest.vector.is_some_and(|d| self.nest.dims[d].reduced) && v.ty.lanes > 0;
-            let v = if along { self.combine_lanes(fold, v)? } else { v };
+            let v = if along { self.lanes_folded(fold.node, v)? } else { v };
             self.define(fold.node, v);
         }
         self.lanes = outside;
@@ -53,7 +53,6 @@ impl Emitter<'_> {
 
     /// The neutral element, in as many lanes as the accumulator has.
     pub(super) fn initial(&mut self, fold: &Fold) -> Result<Val, Error> {
-        let dtype = self.kernel.nodes[fold.node].dtype;
         let elem = self.computed_in(fold.node);
         let along = self.nest.vector.is_some_and(|d| self.nest.dims[d].reduced);
         let lanes = if along {
@@ -65,26 +64,11 @@ impl Emitter<'_> {
             0
         };
         let ty = Ty { elem, lanes };
-        let bits = match fold.reducer {
-            Reducer::Add | Reducer::Or | Reducer::Xor => 0,
-            Reducer::And => u64::MAX,
-            Reducer::Mul if dtype.is_float() => return Ok(self.b.float(ty, 1.0)),
-            Reducer::Mul => 1,
-            Reducer::Max if dtype.is_float() => return Ok(self.b.float(ty, f64::NEG_INFINITY)),
-            Reducer::Min if dtype.is_float() => return Ok(self.b.float(ty, f64::INFINITY)),
-            Reducer::Max if dtype.is_unsigned() || elem.bits() == 1 => 0,
-            Reducer::Min if dtype.is_unsigned() || elem.bits() == 1 => u64::MAX,
-            Reducer::Max => 1 << (elem.bits() - 1),
-            Reducer::Min => (1 << (elem.bits() - 1)) - 1,
-            Reducer::Replace | Reducer::General => return Err(self.unsupported(fold.node, fold.reducer)),
-        };
-        let mask = if elem.bits() == 64 { u64::MAX } else { (1 << elem.bits()) - 1 };
-        Ok(self.b.bits(ty, bits & mask))
+        self.neutral(fold.node, ty)
     }
 
     pub(super) fn fold(&mut self, fold: &Fold, x: Val, y: Val) -> Result<Val, Error> {
-        let op = fold.reducer.binary().ok_or_else(|| self.unsupported(fold.node, fold.reducer))?;
-        elementwise::binary(&mut self.b, op, self.kernel.nodes[fold.node].dtype, x, y).ok_or_else(|| self.unsupported(fold.node, fold.reducer))
+        self.folded(fold.node, x, y)
     }
 
     /// Everything inside the outermost `level` reduced loops of a pass.
@@ -153,16 +137,5 @@ impl Emitter<'_> {
         let neutral = if neutral.ty.lanes == has { neutral } else { self.b.shuffle(neutral, neutral, &(0..has).collect::<Vec<u32>>()) };
         let mask: Vec<u32> = (0..lanes).map(|l| if l < valid { l } else { has }).collect();
         Ok(self.b.shuffle(v, neutral, &mask))
-    }
-
-    fn combine_lanes(&mut self, fold: &Fold, v: Val) -> Result<Val, Error> {
-        let mut v = v;
-        while v.ty.lanes > 1 {
-            let half = v.ty.lanes / 2;
-            let low = self.b.shuffle(v, v, &(0..half).collect::<Vec<u32>>());
-            let high = self.b.shuffle(v, v, &(half..2 * half).collect::<Vec<u32>>());
-            v = self.fold(fold, low, high)?;
-        }
-        Ok(self.b.extract(v, 0))
     }
 }

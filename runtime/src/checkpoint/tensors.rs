@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// The file format's name of an element type, where it has one.
-fn to_file(t: DType) -> Option<Dtype> {
+pub(super) fn to_file(t: DType) -> Option<Dtype> {
     Some(match t {
         DType::I1 => Dtype::BOOL,
         DType::I8 | DType::I4 | DType::I2 => Dtype::I8,
@@ -38,7 +38,7 @@ fn to_file(t: DType) -> Option<Dtype> {
 }
 
 /// The element type of a tensor in a file; `hint` is what the step takes, where the file cannot tell types apart.
-fn from_file(t: Dtype, hint: Option<DType>) -> Option<DType> {
+pub(super) fn from_file(t: Dtype, hint: Option<DType>) -> Option<DType> {
     let found = match t {
         Dtype::BOOL => DType::I1,
         Dtype::I8 => DType::I8,
