@@ -189,14 +189,10 @@ fn the_command_keeps_to_its_time_and_heeds_an_interrupt() {
     let killed = Command::new("kill").args(["-INT", &child.id().to_string()]).status().expect("kill runs");
     assert!(killed.success());
     lines.read_to_string(&mut text).expect("text");
-    match child.wait().expect("it ends").code() {
-        Some(0) => {
-            let plan = Plan::from_bytes(&std::fs::read(&path).expect("the plan is there")).unwrap_or_else(|e| panic!("{e}"));
-            assert!(plan.stopped.is_none() || text.contains("W0504"), "{text}");
-        }
-        Some(1) => assert!(text.contains("E0504") && text.contains("interrupted"), "{text}"),
-        code => panic!("{code:?} after {:?}: {text}", begin.elapsed()),
-    }
+    // However early it comes, there is a plan.
+    assert_eq!(child.wait().expect("it ends").code(), Some(0), "after {:?}: {text}", begin.elapsed());
+    let plan = Plan::from_bytes(&std::fs::read(&path).expect("the plan is there")).unwrap_or_else(|e| panic!("{e}"));
+    assert!(plan.stopped.is_none() || text.contains("W0504"), "{text}");
 }
 
 fn compiled(extra: &[&str], path: &str) {

@@ -1,6 +1,7 @@
 //! Ending a search before it is done, by a time limit or because the user wants what there is; and telling how far it is.
 //!
 //! Whatever takes long asks [`Stop::now`] between pieces of work, and hands its solves the rest of the time by [`Stop::limited`].
+//! A wish to end waits until there is a plan to end with; a time limit does not.
 //! Invariant: a search in which `now` never said yes and no solve was cut has the answer that it has without any limit.
 
 use ir::{Diagnostic, Seconds};
@@ -35,6 +36,8 @@ type Watch = Arc<dyn Fn(&Progress) + Send + Sync>;
 pub struct Stop {
     deadline: Option<Instant>,
     wish: Arc<AtomicBool>,
+    /// Whether something was found that a wish to end can be answered with.
+    held: Arc<AtomicBool>,
     reached: Arc<AtomicBool>,
     watch: Option<Watch>,
     at: Arc<Mutex<Progress>>,
@@ -52,7 +55,7 @@ impl Stop {
         Stop { deadline: limit.and_then(|t| Instant::now().checked_add(t)), ..Stop::default() }
     }
 
-    /// Ends when `wish` is set, too.
+    /// Ends when `wish` is set, too, as soon as something is found.
     #[must_use]
     pub fn or_when(mut self, wish: Arc<AtomicBool>) -> Stop {
         self.wish = wish;
@@ -82,11 +85,20 @@ impl Stop {
 
     /// Whether to end now. A yes is remembered: the answer depends on it.
     pub fn now(&self) -> bool {
-        let yes = self.wish.load(Ordering::Relaxed) || self.deadline.is_some_and(|d| Instant::now() >= d);
+        let yes = self.wished() || self.late();
         if yes {
             self.reached.store(true, Ordering::Relaxed);
         }
         yes
+    }
+
+    fn late(&self) -> bool {
+        self.deadline.is_some_and(|d| Instant::now() >= d)
+    }
+
+    /// Whether the user wants what there is, and there is something.
+    fn wished(&self) -> bool {
+        self.wish.load(Ordering::Relaxed) && self.held.load(Ordering::Relaxed)
     }
 
     /// A solve's options within the time that is left, where a second is so many units of its costs; its improvements are told.
@@ -97,7 +109,8 @@ impl Stop {
             let tell = move |p: &solver::Progress| stop.tell(|at| (at.objective, at.bound) = (p.objective.map(seconds), p.bound.map(seconds)));
             Arc::new(tell) as Arc<dyn Fn(&solver::Progress) + Send + Sync>
         });
-        Options { deadline: self.deadline, halt: Some(self.wish.clone()), progress, ..options }
+        let halt = self.held.load(Ordering::Relaxed).then(|| self.wish.clone());
+        Options { deadline: self.deadline, halt, progress, ..options }
     }
 
     /// Notes whether a solve was cut.
@@ -105,7 +118,7 @@ impl Stop {
         let cut = match outcome {
             Outcome::Solved(s) => s.status == Status::Cut,
             Outcome::Infeasible(_) => false,
-            Outcome::Unknown { .. } => self.wish.load(Ordering::Relaxed) || self.deadline.is_some_and(|d| Instant::now() >= d),
+            Outcome::Unknown { .. } => self.wished() || self.late(),
         };
         if cut {
             self.reached.store(true, Ordering::Relaxed);
@@ -129,6 +142,9 @@ impl Stop {
 
     /// Tells that a piece of the phase is done, with the step that was found by it.
     pub fn done(&self, step: Option<Seconds>) {
+        if step.is_some() {
+            self.held.store(true, Ordering::Relaxed);
+        }
         self.tell(|p| {
             p.done += 1;
             p.step = match (p.step, step) {
@@ -181,6 +197,8 @@ mod tests {
         let stop = Stop::after(Some(Duration::from_secs(3600))).or_when(wish.clone());
         assert!(!stop.now());
         wish.store(true, Ordering::Relaxed);
+        assert!(!stop.now() && stop.reason().is_none(), "there is nothing to end with");
+        stop.done(Some(Seconds(1.0)));
         assert!(stop.now() && !stop.unless_needed().now());
         assert_eq!(stop.reason().as_deref(), Some("interrupted"));
     }
