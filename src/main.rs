@@ -6,6 +6,7 @@ mod cli;
 mod cluster;
 mod compare;
 mod compile;
+mod device;
 mod diagnostics;
 mod diff;
 mod explain;

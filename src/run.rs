@@ -3,6 +3,7 @@
 //! With `--save-every` the state is saved on the way. A step is told only when the checkpoint before it is on disk, so of the steps that were told a killed run
 //! loses at most as many as lie between two checkpoints.
 
+use crate::device::DeviceArgs;
 use crate::diagnostics::Terminal;
 use crate::outputs::check_outputs;
 use ir::plan::Plan;
@@ -48,6 +49,8 @@ pub(crate) struct Args {
     /// Where to write what happened when, for ui.perfetto.dev.
     #[arg(long, value_name = "FILE")]
     trace: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// How many seconds a rank waits for another before the run fails.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
@@ -120,6 +123,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let sources = [("the plan", args.plan.as_path())];
     check_outputs(&sources, &[("--save", args.save.as_deref()), ("--trace", args.trace.as_deref())])?;
     let plan = Arc::new(read_executable(&args.plan)?);
+    args.device.kind(&plan)?;
     let inputs = read_arguments(&plan, &args.inputs, terminal)?;
     let batches = match &args.batches {
         Some(path) => {
@@ -157,7 +161,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         _ => None,
     };
     let options = Options { timeout: Duration::from_secs(args.timeout), trace: args.trace.is_some() };
-    let mut session = Session::open(&plan, &options)?;
+    let mut session = args.device.open(&plan, &options)?;
     if let Some(store) = store {
         session.save_to(store, options.timeout)?;
     }

@@ -3,6 +3,7 @@
 //! The plan runs; the interpreter runs the step it was made from, as typed and in `f64`; after one and after three steps every result is judged
 //! (`ir::judge` says how). Arguments are given as for `run`, or made up from a fixed seed: parameters small, other state zero, batches varied.
 
+use crate::device::DeviceArgs;
 use crate::diagnostics::Terminal;
 use crate::run::{missing_data, named, read_arguments, read_executable};
 use ir::arguments::Role;
@@ -11,7 +12,7 @@ use ir::judge::{self, Judgement, Verdict};
 use ir::plan::Plan;
 use ir::{Bytes, Diagnostic, Graph, Result};
 use runtime::checkpoint::{self, Batches};
-use runtime::{Arguments, Options, Session, Tensor};
+use runtime::{Arguments, Options, Tensor};
 use serde_json::{Value, json};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -28,6 +29,8 @@ pub(crate) struct Args {
     /// Batch arguments with a leading dimension of steps.
     #[arg(long, value_name = "FILE")]
     batches: Option<PathBuf>,
+    #[command(flatten)]
+    device: DeviceArgs,
     /// After how many steps results are judged.
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 3])]
     steps: Vec<u64>,
@@ -45,6 +48,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         return Err(Diagnostic::input("E0409", "`--steps 0`: nothing has changed before the first step").with_help("give numbers of at least 1").into());
     }
     let plan = Arc::new(read_executable(&args.plan)?);
+    args.device.kind(&plan)?;
     let graph = plan.source.main().ok_or_else(|| Diagnostic::input("E0905", "this plan is inconsistent: it has no step"))?;
     let batches = match &args.batches {
         Some(path) => {
@@ -72,7 +76,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         given.into_iter().for_each(|(i, t)| drop(arguments.insert(i, t)));
     }
     check_memory(&plan, graph, memory_available())?;
-    let mut session = Session::open(&plan, &Options::default())?;
+    let mut session = args.device.open(&plan, &Options::default())?;
     terminal.notes(&session.set_inputs(&arguments)?);
     let state: Vec<(usize, usize)> = plan.interface.state.iter().map(|(a, r)| (*r as usize, *a as usize)).collect();
     let inputs = arguments.values().map(|t| reference(t)).collect::<Result<_>>()?;

@@ -44,6 +44,24 @@ impl Arena {
     pub fn bytes(&self) -> usize {
         self.layout.size()
     }
+    /// Copies bytes to an offset.
+    ///
+    /// # Safety
+    /// Nobody else touches these bytes meanwhile.
+    pub(crate) unsafe fn write(&self, offset: usize, bytes: &[u8]) {
+        assert!(offset + bytes.len() <= self.bytes(), "invariant: buffers lie inside the arena");
+        // SAFETY: in bounds, and the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), self.base().add(offset), bytes.len()) }
+    }
+    /// Copies bytes from an offset.
+    ///
+    /// # Safety
+    /// Nobody writes these bytes meanwhile.
+    pub(crate) unsafe fn read(&self, offset: usize, bytes: &mut [u8]) {
+        assert!(offset + bytes.len() <= self.bytes(), "invariant: buffers lie inside the arena");
+        // SAFETY: in bounds, and the caller's.
+        unsafe { std::ptr::copy_nonoverlapping(self.base().add(offset), bytes.as_mut_ptr(), bytes.len()) }
+    }
 }
 
 impl Drop for Arena {
@@ -79,6 +97,10 @@ impl Place {
     /// Bytes of one slot's value.
     pub fn bytes(&self) -> usize {
         self.bytes
+    }
+    /// Whether every slot begins at a multiple of `alignment` in an arena that does.
+    pub fn is_aligned(&self, alignment: usize) -> bool {
+        self.offset.is_multiple_of(alignment) && (self.slots == 1 || self.stride.is_multiple_of(alignment))
     }
     /// Whether any slots of the two share a byte.
     pub fn overlaps(&self, other: &Place) -> bool {

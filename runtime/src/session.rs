@@ -108,7 +108,16 @@ impl Session {
     /// # Errors
     /// Whatever the devices or the transport refuse, and arenas that cannot be allocated.
     pub fn open(plan: &Arc<Plan>, options: &Options) -> Result<Session> {
-        Self::open_on(plan, options, &hub(plan, options)?)
+        Self::open_on(plan, options, &Self::hub(plan, options)?)
+    }
+
+    /// A fabric with all ranks of a plan in this process.
+    ///
+    /// # Errors
+    /// When the plan contradicts itself.
+    pub fn hub(plan: &Plan, options: &Options) -> Result<Arc<dyn Fabric>> {
+        verify(plan)?;
+        Ok(Hub::new(plan.programs.clone().into(), plan.schedule.kind, plan.schedule.microbatches.max(1), options.timeout)?)
     }
 
     /// Opens a plan on CPU devices, with the ranks that `fabric` has in this process.
@@ -142,7 +151,7 @@ impl Session {
         options: &Options,
         device: impl Fn(&Program, &Seat) -> Result<Box<dyn Device>> + Send + Sync + 'static,
     ) -> Result<Session> {
-        Self::open_with_on(plan, options, &hub(plan, options)?, device)
+        Self::open_with_on(plan, options, &Self::hub(plan, options)?, device)
     }
 
     /// The same with the ranks that `fabric` has in this process.
@@ -423,12 +432,6 @@ impl Drop for Session {
         let workers: Vec<_> = self.threads.drain(..).map(JoinHandle::join).collect();
         drop(workers);
     }
-}
-
-/// A fabric with all ranks of a plan in this process.
-fn hub(plan: &Plan, options: &Options) -> Result<Arc<dyn Fabric>> {
-    verify(plan)?;
-    Ok(Hub::new(plan.programs.clone().into(), plan.schedule.kind, plan.schedule.microbatches.max(1), options.timeout)?)
 }
 
 fn verify(plan: &Plan) -> Result<()> {

@@ -5,6 +5,9 @@
 //! Communication is not a device's business: the transport is given addresses in [`Device::arena`].
 
 pub mod cpu;
+pub mod emulated;
+pub mod launches;
+pub mod operands;
 
 use ir::program::{Phase, Program};
 use ir::{Mesh, Result};

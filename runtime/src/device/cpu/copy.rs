@@ -2,8 +2,8 @@
 //!
 //! The bounds of a copy are checked for this device and every microbatch when it is prepared.
 
-use super::Linear;
 use crate::device::Seat;
+use crate::device::operands::Linear;
 use crate::strided::{StridedCopy, extent};
 use ir::program::Block;
 

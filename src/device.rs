@@ -1,0 +1,100 @@
+//! `--device`: what executes a plan's code, for every command that runs one.
+
+use ir::plan::Plan;
+use ir::{Diagnostic, Result};
+use runtime::device::emulated::{Emulation, Emulator};
+use runtime::transport::Fabric;
+use runtime::{Options, Session};
+use std::sync::Arc;
+
+/// What executes a plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Kind {
+    /// The processor.
+    Cpu,
+    /// CUDA code without a GPU, slowly: an emulator that checks what kernels do.
+    PtxEmulator,
+}
+
+impl Kind {
+    /// The target whose code it executes.
+    fn target(self) -> &'static str {
+        match self {
+            Kind::Cpu => "cpu",
+            Kind::PtxEmulator => "cuda",
+        }
+    }
+}
+
+/// The flags that choose a device.
+#[derive(Clone, Debug, Default, clap::Args)]
+pub(crate) struct DeviceArgs {
+    /// What executes the plan; by default what its code is for.
+    #[arg(long, value_enum)]
+    device: Option<Kind>,
+    /// The emulator also looks for missing barriers and for reads of what nothing has written.
+    #[arg(long)]
+    emulator_checks: bool,
+    /// The emulator's approximate instructions deviate within their documented bounds, by this seed.
+    #[arg(long, value_name = "SEED")]
+    emulator_perturb: Option<u64>,
+}
+
+impl DeviceArgs {
+    /// The device that executes `plan`.
+    ///
+    /// # Errors
+    /// `E0607` when the plan's code is for another, `E0409` when a flag is another device's.
+    pub(crate) fn kind(&self, plan: &Plan) -> Result<Kind> {
+        let has = |kind: Kind| plan.kernels.is_empty() && plan.code.is_empty() || plan.code.iter().any(|c| c.target == kind.target());
+        let made_for: Vec<String> = plan.code.iter().map(|c| format!("{} ({})", c.target, c.level)).collect();
+        let kind = match self.device {
+            Some(kind) => kind,
+            // A plan without any code is refused by what would execute it.
+            None if plan.code.is_empty() || has(Kind::Cpu) => Kind::Cpu,
+            None => {
+                return Err(Diagnostic::outcome("E0607", format!("this plan's code is for {}, and there is no such device here", made_for.join(" and ")))
+                    .with_help("`--device ptx-emulator` executes it slowly without a GPU; or compile the model again with `--target cpu`")
+                    .into());
+            }
+        };
+        if !plan.code.is_empty() && !has(kind) {
+            let (needs, target) = match kind {
+                Kind::Cpu => ("`--device cpu` executes code for cpu", "cpu"),
+                Kind::PtxEmulator => ("`--device ptx-emulator` executes code for cuda", "cuda:sm_80"),
+            };
+            return Err(Diagnostic::outcome("E0607", format!("this plan's code is for {}, and {needs}", made_for.join(" and ")))
+                .with_help(format!("compile the model again with `--target {target}`, or run this plan without `--device`"))
+                .into());
+        }
+        if kind != Kind::PtxEmulator && (self.emulator_checks || self.emulator_perturb.is_some()) {
+            let flag = if self.emulator_checks { "--emulator-checks" } else { "--emulator-perturb" };
+            return Err(Diagnostic::input("E0409", format!("`{flag}` is for the emulator, and the plan runs on the cpu"))
+                .with_help("add `--device ptx-emulator`, with a plan that was compiled with `--target cuda:sm_80`")
+                .into());
+        }
+        Ok(kind)
+    }
+
+    /// Opens a plan with all its ranks in this process.
+    ///
+    /// # Errors
+    /// Those of [`DeviceArgs::kind`] and of [`Session::open`].
+    pub(crate) fn open(&self, plan: &Arc<Plan>, options: &Options) -> Result<Session> {
+        self.open_on(plan, options, &Session::hub(plan, options)?)
+    }
+
+    /// Opens a plan with the ranks that `fabric` has in this process.
+    ///
+    /// # Errors
+    /// As [`DeviceArgs::open`].
+    pub(crate) fn open_on(&self, plan: &Arc<Plan>, options: &Options, fabric: &Arc<dyn Fabric>) -> Result<Session> {
+        match self.kind(plan)? {
+            Kind::Cpu => Session::open_on(plan, options, fabric),
+            Kind::PtxEmulator => {
+                let emulator = Arc::new(Emulator::new(plan, Emulation { checks: self.emulator_checks, perturb: self.emulator_perturb })?);
+                Session::open_with_on(plan, options, fabric, move |program, seat| emulator.device(program, seat))
+            }
+        }
+    }
+}
