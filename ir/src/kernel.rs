@@ -4,7 +4,7 @@
 //! `reduced` dimensions, and what follows it varies over the other (parallel) dimensions only, as does what is loaded or stored with zero strides there.
 //! So `softmax` is a domain `[rows, columns]` with `reduced = [1]`, two reductions and one store over the whole domain.
 //! A store whose value varies over a reduced dimension is made for every point; any other store is made once per parallel point.
-//! An output may be the same buffer as an input when both are accessed by the same index map only; nothing else may alias.
+//! An output may be the same buffer as an input as [`Kernel::may_share`] says; nothing else may alias.
 //! Kernels allocate nothing and have no other state; the same kernel is lowered for CPUs and GPUs.
 
 use crate::dtype::DType;
@@ -160,6 +160,20 @@ impl Kernel {
             });
         }
         varies
+    }
+    /// Whether `output` may be the buffer of `input`: both are accessed by one index map only, and each point, or each parallel point, has its own element
+    /// there. So whoever computes a point may overwrite what only that point reads, in whatever order points are computed.
+    pub fn may_share(&self, input: u32, output: u32) -> bool {
+        let mut stores = self.stores.iter().filter(|s| s.param == output);
+        let (Some(store), None) = (stores.next(), stores.next()) else { return false };
+        let along = |d: usize| self.domain[d] == 1 || store.index.strides[d] != 0;
+        let reduced = || self.reduced.iter().map(|&d| d as usize).filter(|&d| self.domain[d] > 1);
+        let own = (0..self.domain.len()).filter(|d| !self.reduced.contains(&(*d as u32))).all(along) && (reduced().all(along) || !reduced().any(along));
+        own && self.nodes.values().all(|n| match &n.kind {
+            NodeKind::Load { param, index } => *param != input || *index == store.index,
+            NodeKind::Gather { param, .. } => *param != input,
+            _ => true,
+        })
     }
     /// A hash of the canonical form: equal kernels are compiled once.
     pub fn hash(&self) -> [u8; 32] {

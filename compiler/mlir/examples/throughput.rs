@@ -17,7 +17,7 @@ mod models;
 
 use ir::kernel::{Kernel, NodeKind};
 use ir::plan::Plan;
-use library::Library;
+use library::{Library, Machine};
 use std::process::ExitCode;
 use std::time::Instant;
 

@@ -184,14 +184,7 @@ impl Lowering<'_> {
         let built = build::kernel(self.local, self.classes, unit, &|v| self.buffer_of.contains_key(&v));
         let param = |a: Argument| built.arguments.iter().position(|x| *x == a);
         let (Some(read), Some(write)) = (param(Argument::Read(old)), param(Argument::Write(new))) else { return false };
-        let store = built.kernel.stores.iter().find(|s| s.param as usize == write);
-        store.is_some_and(|s| {
-            built.kernel.nodes.values().all(|n| match &n.kind {
-                ir::kernel::NodeKind::Load { param, index } if *param as usize == read => *index == s.index,
-                ir::kernel::NodeKind::Gather { param, .. } => *param as usize != read,
-                _ => true,
-            })
-        })
+        built.kernel.may_share(read as u32, write as u32)
     }
 
     fn push(&mut self, phase: Phase, kind: InstructionKind, reads: Vec<BufferId>, writes: Vec<BufferId>, source: String, flops: Flops, bytes: Bytes) {

@@ -456,7 +456,10 @@ pub(crate) enum Op {
         targets: Box<[u32]>,
         meet: u32,
     },
+    /// The entry returns.
     Exit,
+    /// The thread ends without a return, which is what LLVM makes of what it has found to be unreachable.
+    Leave,
     /// Barrier number, thread count (none: the whole block), and whether it waits. A warp must come whole.
     Barrier {
         number: Row,

@@ -1,7 +1,8 @@
 //! Where diverged lanes meet again: the immediate post-dominator of each branch.
 //!
 //! Basic blocks are numbered backwards from the end, and post-dominators found by iteration over the reversed graph (Cooper, Harvey and Kennedy, "A Simple,
-//! Fast Dominance Algorithm"). Blocks that cannot reach the end meet nowhere.
+//! Fast Dominance Algorithm"). Blocks that cannot reach the end meet nowhere,
+//! and where an entry returns, the end is what returns: a path that leaves otherwise is no reason not to meet before.
 
 use crate::code::{Instr, NOWHERE, Op};
 
@@ -20,7 +21,7 @@ pub(crate) fn meet(code: &mut [Instr]) {
                 targets.iter().for_each(|t| leads[*t as usize] = true);
                 leads[i + 1] = true;
             }
-            Op::Exit | Op::Trap => leads[i + 1] = true,
+            Op::Exit | Op::Leave | Op::Trap => leads[i + 1] = true,
             _ => {}
         }
     }
@@ -31,6 +32,8 @@ pub(crate) fn meet(code: &mut [Instr]) {
         block_of[start..end].fill(b);
     }
     let exit = starts.len();
+    // Every entry ends in an exit of its own, behind its text.
+    let returns = code[..n - 1].iter().any(|i| matches!(i.op, Op::Exit));
     let successors: Vec<Vec<usize>> = (0..exit)
         .map(|b| {
             let last = starts.get(b + 1).copied().unwrap_or(n) - 1;
@@ -40,11 +43,12 @@ pub(crate) fn meet(code: &mut [Instr]) {
             match &instr.op {
                 Op::Branch { target, .. } => go(*target),
                 Op::Switch { targets, .. } => targets.iter().for_each(|t| go(*t)),
-                Op::Exit | Op::Trap => go(n as u32),
+                Op::Leave | Op::Trap if returns => {}
+                Op::Exit | Op::Leave | Op::Trap => go(n as u32),
                 _ => go(last as u32 + 1),
             }
             // What a guard leaves out goes on.
-            if instr.guard.is_some() && matches!(instr.op, Op::Branch { .. } | Op::Switch { .. } | Op::Exit | Op::Trap) {
+            if instr.guard.is_some() && matches!(instr.op, Op::Branch { .. } | Op::Switch { .. } | Op::Exit | Op::Leave | Op::Trap) {
                 go(last as u32 + 1);
             }
             to

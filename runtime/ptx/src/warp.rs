@@ -145,7 +145,7 @@ impl<'a> Block<'a> {
                             path = self.warps[w].path;
                         }
                     }
-                    Op::Exit => {
+                    Op::Exit | Op::Leave => {
                         self.warps[w].path = path;
                         self.warps[w].exit(m);
                         path = self.warps[w].path;

@@ -61,6 +61,11 @@ fn branches_by_index() {
 }
 
 #[test]
+fn lanes_meet_before_a_shuffle_whatever_unreachable_path_leaves() {
+    check("setp.lt.u32 %p, %t, 6;\n@%p bra J;\nsetp.lt.u32 %p, %t, 64;\n@%p bra J;\nexit;\nJ: shfl.sync.bfly.b32 %r, %t, 1, 31, -1;", 64, |t| t ^ 1);
+}
+
+#[test]
 fn shuffles() {
     check("shfl.sync.bfly.b32 %r, %t, 1, 31, -1;", 64, |t| t ^ 1);
     check("shfl.sync.down.b32 %r|%p, %t, 4, 31, -1;\n@!%p mov.u32 %r, 99;", 32, |t| if t + 4 < 32 { t + 4 } else { 99 });

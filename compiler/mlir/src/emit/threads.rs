@@ -97,6 +97,18 @@ impl Builder {
     pub(crate) fn barrier(&mut self) {
         self.line(format_args!("nvvm.barrier0"));
     }
+    /// A load where `condition` holds, zero elsewhere.
+    pub(crate) fn load_where(&mut self, condition: Val, from: Ptr, ty: Ty, alignment: u32) -> Val {
+        let zero = self.bits(ty, 0);
+        let (result, loaded) = (self.fresh(), self.fresh());
+        self.line(format_args!("%{result} = scf.if {condition} -> ({ty}) {{"));
+        self.line(format_args!("  %{loaded} = llvm.load {from} {{alignment = {alignment} : i64}} : {} -> {ty}", from.space));
+        self.line(format_args!("  scf.yield %{loaded} : {ty}"));
+        self.line(format_args!("}} else {{"));
+        self.line(format_args!("  scf.yield {zero} : {ty}"));
+        self.line(format_args!("}}"));
+        Val { id: result, part: None, ty }
+    }
     /// A 32-bit value of the thread whose number within the warp differs in the bits of `mask`.
     pub(crate) fn shuffle_xor(&mut self, v: Val, mask: u32) -> Val {
         debug_assert!(v.ty.lanes == 0 && v.ty.elem.bits() == 32);

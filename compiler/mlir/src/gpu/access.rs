@@ -2,6 +2,7 @@
 //!
 //! Offsets that do not depend on the thread move the buffer's address; the rest of an index has the kernel's width.
 
+use super::combine::WARP;
 use super::emit::{Writer, access_alignment};
 use super::mapping;
 use crate::elementwise::{from_storage, stored_in, to_storage};
@@ -9,6 +10,7 @@ use crate::emit::builder::{Elem, Ptr, Ty, Val};
 use crate::emit::node::Points;
 use crate::error::Error;
 use crate::nest::Nest;
+use crate::schedule;
 use ir::kernel::{Affine, NodeId, NodeKind};
 
 impl Writer<'_> {
@@ -62,26 +64,46 @@ impl Writer<'_> {
             let moved = self.b.mul(at, stride);
             linear = self.b.add(moved, linear);
         }
+        let exists = self.must_exist(id);
         let stored = if !self.is_vector(self.nest.varies[id]) {
             let from = self.b.offset(base, linear, elem);
-            self.b.load(from, Ty::scalar(elem))
+            self.load_if(exists, from, Ty::scalar(elem))
         } else {
             let (lanes, along) = (self.mapping.lanes, self.nest.vector.map_or(0, |v| strides[v]));
             if linear.ty.lanes == 0 && mapping::aligned(self.nest, index, strides, lanes) && gathered.is_none_or(|(_, s, _)| s % i64::from(lanes) == 0) {
                 let from = self.b.offset(base, linear, elem);
                 let ty = Ty { elem, lanes };
-                self.b.load_aligned(from, ty, access_alignment(ty))
+                self.load_if(exists, from, ty)
             } else {
                 let parts: Vec<Val> = (0..lanes)
                     .map(|lane| {
                         let from = self.lane(base, linear, lane, along, elem);
-                        self.b.load(from, Ty::scalar(elem))
+                        self.load_if(exists, from, Ty::scalar(elem))
                     })
                     .collect();
                 self.b.lanes_of(&parts)
             }
         };
         from_storage(&mut self.b, stored, dtype)
+    }
+
+    /// Whether the point is one, where a store of this pass may overwrite what `id` loads: the last one is some other thread's to overwrite. Barriers keep
+    /// the stores of other passes apart, if there are any.
+    fn must_exist(&mut self, id: NodeId) -> Option<Val> {
+        let barriers = self.mapping.across || self.mapping.fold_threads > WARP;
+        let in_pass = &self.plan.order.in_pass;
+        let near = |s: usize| if barriers { in_pass[s].is_some() && in_pass[s] == self.current } else { in_pass[s].is_some() };
+        if !(0..self.kernel.stores.len()).any(|s| near(s) && schedule::loads_target(self.kernel, s, id)) {
+            return None;
+        }
+        self.point_exists.into_iter().chain(self.group_exists).reduce(|a, c| self.b.and(a, c))
+    }
+
+    fn load_if(&mut self, exists: Option<Val>, from: Ptr, ty: Ty) -> Val {
+        match exists {
+            Some(exists) => self.b.load_where(exists, from, ty, access_alignment(ty)),
+            None => self.b.load_aligned(from, ty, access_alignment(ty)),
+        }
     }
 
     /// The address of one lane's element.

@@ -9,7 +9,7 @@ use crate::error::Error;
 use ir::kernel::NodeId;
 
 /// Threads of a warp.
-const WARP: u64 = 32;
+pub(super) const WARP: u64 = 32;
 /// Bytes of shared memory that an entry may declare.
 const SHARED: u64 = 48 << 10;
 

@@ -1,7 +1,7 @@
 //! Writes a kernel as entries of a PTX module.
 //!
 //! A thread computes one group of points at a time (see [`super::mapping`]). Threads past the end compute what the last one computes and store nothing, so
-//! that all threads of a block come to every barrier and shuffle. The passes over what is folded follow one another as [`crate::schedule::order`] says;
+//! that all threads of a block come to every barrier and shuffle; where no thread waits for another they do nothing. The passes over what is folded follow one another as [`crate::schedule::order`] says;
 //! values kept for a later pass stay in registers. With splits every pass is a launch, which leaves its parts in scratch, and the next ones combine them.
 //!
 //! **Invariant:** barriers and shuffles are outside of loops and conditions; shared memory is written once between two barriers.
@@ -129,6 +129,8 @@ pub(super) struct Writer<'k> {
     /// The point.
     point: Val,
     split: Option<Val>,
+    /// The pass that is written.
+    pub(super) current: Option<usize>,
     /// Whether the point exists; none: it always does.
     pub(super) point_exists: Option<Val>,
     /// Whether the current group of what is folded exists.
@@ -197,6 +199,7 @@ impl<'k> Writer<'k> {
             fold_thread: zero,
             point: zero,
             split: None,
+            current: None,
             point_exists: None,
             group_exists: None,
             shared_used: 0,
@@ -205,8 +208,14 @@ impl<'k> Writer<'k> {
     }
 
     fn part(&mut self, part: &Part) -> Result<(), Error> {
-        let plan = self.plan;
         self.place_thread();
+        // Where no thread waits for another, those past the end have nothing to do.
+        let exists = if self.mapping.fold_threads == 1 { self.point_exists.take() } else { None };
+        self.guarded(exists, |w| w.passes(part))
+    }
+
+    fn passes(&mut self, part: &Part) -> Result<(), Error> {
+        let plan = self.plan;
         if self.mapping.splits > 1 && !part.passes.is_empty() {
             self.split = Some(self.b.register("ctaid.y"));
         }
@@ -243,7 +252,9 @@ impl<'k> Writer<'k> {
         if !m.points.is_multiple_of(m.point_threads) {
             let end = self.b.index(m.points as i64);
             self.point_exists = Some(self.b.compare_int("ult", point, end));
-            point = self.b.index_at_most(point, m.points - 1);
+            if m.fold_threads > 1 {
+                point = self.b.index_at_most(point, m.points - 1);
+            }
         }
         self.point = point;
         self.spread(&self.nest.parallel, point);
@@ -283,6 +294,7 @@ impl<'k> Writer<'k> {
     fn pass(&mut self, number: usize) -> Result<(), Error> {
         let plan = self.plan;
         let pass = &plan.order.passes[number];
+        self.current = Some(number);
         let operands: Vec<NodeId> = pass.nodes.iter().chain(&pass.reduces).flat_map(|&id| self.kernel.operands(id)).collect();
         for id in operands.into_iter().chain(pass.stores.iter().map(|&s| self.kernel.stores[s].value)) {
             self.once(id)?;
@@ -313,6 +325,7 @@ impl<'k> Writer<'k> {
             }
             self.define(id, sum);
         }
+        self.current = None;
         Ok(())
     }
 

@@ -2,7 +2,7 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out, and what they measured")]
 
 use super::build::Build;
-use super::library::Library;
+use super::library::{Library, Machine};
 use super::random::Random;
 use ir::dtype::DType;
 use ir::kernel::Kernel;
@@ -103,7 +103,7 @@ fn ulps(got: f64, want: f64, double: bool) -> f64 {
     (got - want).abs() / ulp
 }
 
-fn evaluate(kernel: &Kernel, library: &Library, number: usize, inputs: &[&[f64]], double: bool) -> Vec<f64> {
+fn evaluate(kernel: &Kernel, library: &dyn Machine, number: usize, inputs: &[&[f64]], double: bool) -> Vec<f64> {
     let encode = |x: &[f64]| -> Vec<u8> { x.iter().flat_map(|v| if double { v.to_le_bytes().to_vec() } else { (*v as f32).to_le_bytes().to_vec() }).collect() };
     let mut buffers: Vec<Vec<u8>> = inputs.iter().map(|x| encode(x)).collect();
     buffers.push(vec![0; buffers[0].len()]);
@@ -117,7 +117,8 @@ fn evaluate(kernel: &Kernel, library: &Library, number: usize, inputs: &[&[f64]]
     }
 }
 
-fn check_unary(double: bool, target: mlir::CpuTarget) {
+/// Holds every function to its bounds, as `compile` runs it.
+pub(crate) fn check_unary(double: bool, compile: &dyn Fn(&[&Kernel]) -> Box<dyn Machine>) {
     let dtype = if double { DType::F64 } else { DType::F32 };
     let mut kernels = Vec::new();
     let mut arguments_of = Vec::new();
@@ -131,12 +132,12 @@ fn check_unary(double: bool, target: mlir::CpuTarget) {
         kernels.push(b.0);
         arguments_of.push(x);
     }
-    let library = Library::compile_for(&kernels.iter().collect::<Vec<_>>(), target);
+    let library = compile(&kernels.iter().collect::<Vec<_>>());
     let mut report = String::new();
     let mut failed = false;
     for (number, (op, reference, single_bound, double_bound)) in CASES.iter().enumerate() {
         let x = &arguments_of[number];
-        let y = evaluate(&kernels[number], &library, number, &[x], double);
+        let y = evaluate(&kernels[number], library.as_ref(), number, &[x], double);
         let bound = if double { *double_bound } else { *single_bound };
         let mut worst = (0.0, 0.0, 0.0, 0.0);
         for (x, got) in x.iter().zip(y) {
@@ -161,21 +162,21 @@ fn check_unary(double: bool, target: mlir::CpuTarget) {
 
 #[test]
 fn f32_functions_keep_their_bounds() {
-    check_unary(false, mlir::CpuTarget::V3);
+    check_unary(false, &|kernels| Box::new(Library::compile_for(kernels, mlir::CpuTarget::V3)));
 }
 
 #[test]
 fn f32_functions_keep_their_bounds_without_fused_products() {
-    check_unary(false, mlir::CpuTarget::V2);
+    check_unary(false, &|kernels| Box::new(Library::compile_for(kernels, mlir::CpuTarget::V2)));
 }
 
 #[test]
 fn f64_functions_keep_their_bounds() {
-    check_unary(true, mlir::CpuTarget::V3);
+    check_unary(true, &|kernels| Box::new(Library::compile_for(kernels, mlir::CpuTarget::V3)));
 }
 
-#[test]
-fn binary_functions_keep_their_bounds() {
+/// Holds the functions of two arguments to their bounds, as `compile` runs them.
+pub(crate) fn check_binary(compile: &dyn Fn(&[&Kernel]) -> Box<dyn Machine>) {
     for double in [false, true] {
         let dtype = if double { DType::F64 } else { DType::F32 };
         let x = arguments(double, f64::INFINITY);
@@ -203,11 +204,11 @@ fn binary_functions_keep_their_bounds() {
                 b.0
             })
             .collect();
-        let library = Library::compile(&kernels.iter().collect::<Vec<_>>());
+        let library = compile(&kernels.iter().collect::<Vec<_>>());
         let mut report = String::new();
         let mut failed = false;
         for (number, (op, reference, bound)) in cases.iter().enumerate() {
-            let z = evaluate(&kernels[number], &library, number, &[&left, &right], double);
+            let z = evaluate(&kernels[number], library.as_ref(), number, &[&left, &right], double);
             let mut worst = (0.0, 0.0, 0.0, 0.0, 0.0);
             for ((x, y), got) in left.iter().zip(&right).zip(z) {
                 if *op == BinaryOp::Remainder && double && y.abs() < f64::MIN_POSITIVE {
@@ -225,6 +226,11 @@ fn binary_functions_keep_their_bounds() {
         assert!(!failed, "\n{report}");
         eprintln!("{report}");
     }
+}
+
+#[test]
+fn binary_functions_keep_their_bounds() {
+    check_binary(&|kernels| Box::new(Library::compile(kernels)));
 }
 
 #[test]

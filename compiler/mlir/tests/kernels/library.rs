@@ -4,6 +4,16 @@ use ir::kernel::Kernel;
 use mlir::CpuTarget;
 use std::ffi::{CString, c_int, c_void};
 
+/// What runs compiled kernels.
+pub(crate) trait Machine {
+    /// Calls kernel `number` on buffers of bytes; outputs are written in place. Each pair of input and output in `shared` is one buffer, the output's.
+    fn call_in_place(&self, number: usize, buffers: &mut [Vec<u8>], shared: &[(u32, u32)], scalars: &[i64]);
+    /// Calls kernel `number` on buffers that are apart.
+    fn call(&self, number: usize, buffers: &mut [Vec<u8>], scalars: &[i64]) {
+        self.call_in_place(number, buffers, &[], scalars);
+    }
+}
+
 /// Loaded code.
 pub(crate) struct Library {
     handle: *mut c_void,
@@ -32,15 +42,9 @@ impl Library {
             Library { handle, file }
         }
     }
-    /// Calls kernel `number` on buffers of bytes; outputs are written in place.
-    pub(crate) fn call(&self, number: usize, buffers: &mut [Vec<u8>], scalars: &[i64]) {
-        let pointers: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr()).collect();
-        // SAFETY: the caller passes buffers of the kernel's sizes, in its order.
-        unsafe { self.call_raw(number, &pointers, scalars) }
-    }
     /// # Safety
     /// The pointers are the kernel's arguments, in order, of their sizes.
-    pub(crate) unsafe fn call_raw(&self, number: usize, pointers: &[*mut u8], scalars: &[i64]) {
+    unsafe fn call_raw(&self, number: usize, pointers: &[*mut u8], scalars: &[i64]) {
         let name = CString::new(format!("k{number}")).unwrap();
         // SAFETY: the symbol has this signature.
         unsafe {
@@ -49,6 +53,17 @@ impl Library {
             let function: extern "C" fn(*const *mut u8, *const i64) = std::mem::transmute(symbol);
             function(pointers.as_ptr(), scalars.as_ptr());
         }
+    }
+}
+
+impl Machine for Library {
+    fn call_in_place(&self, number: usize, buffers: &mut [Vec<u8>], shared: &[(u32, u32)], scalars: &[i64]) {
+        let mut pointers: Vec<*mut u8> = buffers.iter_mut().map(|b| b.as_mut_ptr()).collect();
+        for &(input, output) in shared {
+            pointers[input as usize] = pointers[output as usize];
+        }
+        // SAFETY: the caller passes buffers of the kernel's sizes, in its order, and shared ones are allowed to be so.
+        unsafe { self.call_raw(number, &pointers, scalars) }
     }
 }
 

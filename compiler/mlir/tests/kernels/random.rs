@@ -2,7 +2,7 @@
 //!
 //! Floats are small whole numbers, so that every sum and product is exact and results must be equal bit for bit.
 
-use super::library::Library;
+use super::library::{Library, Machine};
 use super::reference;
 use ir::dtype::DType;
 use ir::kernel::{Affine, Kernel, Node, NodeId, NodeKind, Param, Store};
@@ -212,18 +212,29 @@ impl Generator {
         let varies = self.kernel.varies()[value];
         // In place where an input has the same map and type.
         if self.random.chance(50) {
-            for node in self.kernel.nodes.values() {
-                if let NodeKind::Load { param, index } = &node.kind
-                    && self.kernel.params[*param as usize].dtype.bytes() == dtype.bytes()
-                    && (0..self.kernel.domain.len()).all(|d| varies & (1 << d) == 0 || self.kernel.domain[d] == 1 || index.strides[d] != 0)
-                    && !self.shared.iter().any(|(input, _)| input == param)
-                {
-                    let (input, index, elements) = (*param, index.clone(), self.kernel.params[*param as usize].elements);
-                    let param = self.param(dtype, elements, true);
+            let loaded: Vec<(u32, Affine)> = self
+                .kernel
+                .nodes
+                .values()
+                .filter_map(|node| match &node.kind {
+                    NodeKind::Load { param, index } => Some((*param, index.clone())),
+                    _ => None,
+                })
+                .collect();
+            for (input, index) in loaded {
+                let Param { dtype: stored, elements, .. } = self.kernel.params[input as usize];
+                let everywhere = (0..self.kernel.domain.len()).all(|d| varies & (1 << d) == 0 || self.kernel.domain[d] == 1 || index.strides[d] != 0);
+                if stored.bytes() != dtype.bytes() || !everywhere || self.shared.iter().any(|(i, _)| *i == input) {
+                    continue;
+                }
+                let param = self.param(dtype, elements, true);
+                self.kernel.stores.push(Store { param, index, value });
+                if self.kernel.may_share(input, param) {
                     self.shared.push((input, param));
-                    self.kernel.stores.push(Store { param, index, value });
                     return;
                 }
+                self.kernel.stores.pop();
+                self.kernel.params.pop();
             }
         }
         let (index, elements) = self.map(varies);
@@ -233,7 +244,7 @@ impl Generator {
 }
 
 /// A small number of type `dtype`, as bytes.
-fn small(random: &mut Random, dtype: DType) -> Vec<u8> {
+pub(crate) fn small(random: &mut Random, dtype: DType) -> Vec<u8> {
     let v = random.below(9) as i64 - 4;
     let value = match dtype {
         t if t.is_float() => reference::Value::Float(v as f64),
@@ -244,7 +255,7 @@ fn small(random: &mut Random, dtype: DType) -> Vec<u8> {
     reference::write(dtype, value)
 }
 
-fn random_kernel(seed: u64) -> (Kernel, Vec<(u32, u32)>) {
+pub(crate) fn random_kernel(seed: u64) -> (Kernel, Vec<(u32, u32)>) {
     let mut random = Random(seed);
     let rank = 1 + random.below(4);
     let mut domain: Vec<u64> = Vec::new();
@@ -265,9 +276,10 @@ fn random_kernel(seed: u64) -> (Kernel, Vec<(u32, u32)>) {
     (generator.kernel, generator.shared)
 }
 
-fn check_seeds(seeds: std::ops::Range<u64>, target: CpuTarget) {
+/// Compares the kernels of these seeds with the reference, as `compile` runs them.
+pub(crate) fn check_seeds(seeds: std::ops::Range<u64>, compile: &dyn Fn(&[&Kernel]) -> Box<dyn Machine>, text: &dyn Fn(&Kernel) -> String) {
     let kernels: Vec<(Kernel, Vec<(u32, u32)>)> = seeds.clone().map(random_kernel).collect();
-    let library = Library::compile_for(&kernels.iter().map(|(k, _)| k).collect::<Vec<_>>(), target);
+    let machine = compile(&kernels.iter().map(|(k, _)| k).collect::<Vec<_>>());
     for (number, (seed, (kernel, shared))) in seeds.zip(&kernels).enumerate() {
         let mut random = Random(seed ^ 0xabcdef);
         let scalars: Vec<i64> = (0..kernel.scalars).map(|_| random.below(4) as i64).collect();
@@ -281,12 +293,7 @@ fn check_seeds(seeds: std::ops::Range<u64>, target: CpuTarget) {
         }
         let mut got = buffers.clone();
         reference::run(kernel, &mut buffers, &scalars);
-        let mut pointers: Vec<*mut u8> = got.iter_mut().map(|b| b.as_mut_ptr()).collect();
-        for (input, output) in shared {
-            pointers[*input as usize] = pointers[*output as usize];
-        }
-        // SAFETY: the buffers have the kernel's sizes, and shared ones are allowed to be so.
-        unsafe { library.call_raw(number, &pointers, &scalars) };
+        machine.call_in_place(number, &mut got, shared, &scalars);
         for (p, param) in kernel.params.iter().enumerate().filter(|(_, p)| p.output) {
             for (at, (want, have)) in buffers[p].chunks(param.dtype.bytes() as usize).zip(got[p].chunks(param.dtype.bytes() as usize)).enumerate() {
                 let (want, have) = (reference::read(param.dtype, want), reference::read(param.dtype, have));
@@ -294,23 +301,31 @@ fn check_seeds(seeds: std::ops::Range<u64>, target: CpuTarget) {
                 assert!(
                     want == have || both_nan,
                     "seed {seed}, argument {p}, element {at}: {have:?} for {want:?}, shared {shared:?}, in {kernel:#?}\n{}",
-                    mlir::print_mlir(kernel).unwrap()
+                    text(kernel)
                 );
             }
         }
     }
 }
 
+fn check_cpu(seeds: std::ops::Range<u64>, target: CpuTarget) {
+    check_seeds(seeds, &|kernels| Box::new(Library::compile_for(kernels, target)), &|kernel| mlir::print_mlir(kernel).unwrap());
+}
+
+/// How many kernels are tried: `KERNEL_SEEDS`, or the usual few.
+pub(crate) fn seeds(usual: u64) -> u64 {
+    std::env::var("KERNEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(usual)
+}
+
 /// `KERNEL_SEEDS=3000` tries that many kernels instead of the usual few.
 #[test]
 fn random_kernels_equal_the_reference() {
-    let count = std::env::var("KERNEL_SEEDS").ok().and_then(|n| n.parse().ok()).unwrap_or(200);
-    for start in (0..count).step_by(40) {
-        check_seeds(start..start + 40, CpuTarget::V3);
+    for start in (0..seeds(200)).step_by(40) {
+        check_cpu(start..start + 40, CpuTarget::V3);
     }
 }
 
 #[test]
 fn random_kernels_equal_the_reference_without_fused_products() {
-    check_seeds(1000..1030, CpuTarget::V2);
+    check_cpu(1000..1030, CpuTarget::V2);
 }

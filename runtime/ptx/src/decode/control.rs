@@ -21,7 +21,10 @@ impl<'a> Decoder<'a> {
             "ret" | "exit" => {
                 m.take("uni");
                 self.expect(ops, 0)?;
-                if name == "exit" || self.frames.last().is_some_and(|f| f.entry) {
+                if name == "exit" {
+                    return self.emit(Op::Leave);
+                }
+                if self.frames.last().is_some_and(|f| f.entry) {
                     return self.emit(Op::Exit);
                 }
                 let at = self.code.instructions.len();
