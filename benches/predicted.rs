@@ -10,26 +10,27 @@ use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use support::{report, run, shardwright};
 
-const CLUSTER: &str = "local:4";
 const STEPS: u32 = 5;
 
 /// Models with the steps that are run of each plan.
 const MODELS: [&str; 3] = ["mlp", "gpt_4l", "gpt2_small"];
 
-/// Plans that differ in what is cut, what is communicated and how devices wait.
-const PLANS: [&str; 12] = [
-    "--strategy data",
-    "--strategy data --microbatches 2",
-    "--strategy zero1",
-    "--strategy zero2 --microbatches 2",
-    "--strategy zero3",
-    "--strategy hsdp",
-    "--strategy tensor",
-    "--strategy ptd-p --stages 1 --mesh 2x2",
-    "--strategy tensor-2d",
-    "--strategy 1f1b --stages 2 --microbatches 4",
-    "--strategy gpipe --stages 4 --microbatches 4",
-    "--strategy auto",
+/// Plans that differ in devices, in what is cut, what is communicated and how devices wait.
+const PLANS: [(&str, &str); 14] = [
+    ("local:1", "--strategy auto"),
+    ("local:1", "--strategy auto --microbatches 4"),
+    ("local:2", "--strategy data"),
+    ("local:2", "--strategy tensor"),
+    ("local:2", "--strategy 1f1b --stages 2 --microbatches 2"),
+    ("local:4", "--strategy data"),
+    ("local:4", "--strategy zero2 --microbatches 2"),
+    ("local:4", "--strategy zero3"),
+    ("local:4", "--strategy hsdp"),
+    ("local:4", "--strategy ptd-p --stages 1 --mesh 2x2"),
+    ("local:4", "--strategy tensor-2d"),
+    ("local:4", "--strategy 1f1b --stages 2 --microbatches 4"),
+    ("local:4", "--strategy gpipe --stages 4 --microbatches 4"),
+    ("local:4", "--strategy auto"),
 ];
 
 struct Measured {
@@ -61,10 +62,11 @@ fn tau(rows: &[Measured]) -> f64 {
 }
 
 /// Plans a model, runs the plan, and says both times.
-fn measure(model: &Path, flags: &str, table: &Path, folder: &Path) -> Result<Measured, String> {
+fn measure(model: &Path, cluster: &str, flags: &str, folder: &Path) -> Result<Measured, String> {
     let file = folder.join("step.plan");
     let mut compile = shardwright();
-    compile.arg("compile").arg(model).args(["--cluster", CLUSTER, "--json", "--measured"]).arg(table).args(flags.split_whitespace()).arg("-o").arg(&file);
+    let table = folder.join(cluster.replace(':', "-"));
+    compile.arg("compile").arg(model).args(["--cluster", cluster, "--json", "--measured"]).arg(table).args(flags.split_whitespace()).arg("-o").arg(&file);
     let compiled: serde_json::Value = serde_json::from_str(&run(compile.stderr(Stdio::null()))?.output).map_err(|e| e.to_string())?;
     let predicted = compiled["step_seconds"].as_f64().ok_or("`compile --json` printed no step")?;
     let mut command = shardwright();
@@ -87,10 +89,13 @@ fn main() {
     };
     let only = std::env::args().nth(1).filter(|a| !a.starts_with('-'));
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let table = folder.path().join("measured.toml");
-    if let Err(why) = run(shardwright().args(["cluster", "measure", "--cluster", CLUSTER, "-o"]).arg(&table).stderr(Stdio::null())) {
-        report(&format!("{CLUSTER} cannot be measured: {why}"));
-        std::process::exit(1);
+    let clusters: std::collections::BTreeSet<&str> = PLANS.iter().map(|(cluster, _)| *cluster).collect();
+    for cluster in clusters {
+        let table = folder.path().join(cluster.replace(':', "-"));
+        if let Err(why) = run(shardwright().args(["cluster", "measure", "--cluster", cluster, "-o"]).arg(&table).stderr(Stdio::null())) {
+            report(&format!("{cluster} cannot be measured: {why}"));
+            std::process::exit(1);
+        }
     }
     let mut errors = Vec::new();
     let mut failed = false;
@@ -100,14 +105,14 @@ fn main() {
             continue;
         }
         let mut rows = Vec::new();
-        for flags in PLANS {
-            match measure(&model, flags, &table, folder.path()) {
+        for (cluster, flags) in PLANS {
+            match measure(&model, cluster, flags, folder.path()) {
                 Ok(m) => {
-                    report(&format!("{name} {flags}: {:.4} s, predicted {:.4} s ({:+.0} %)", m.seconds, m.predicted, 100.0 * m.error()));
+                    report(&format!("{name} {cluster} {flags}: {:.6} s, predicted {:.6} s ({:+.0} %)", m.seconds, m.predicted, 100.0 * m.error()));
                     rows.push(m);
                 }
                 Err(why) => {
-                    report(&format!("{name} {flags}: {why}"));
+                    report(&format!("{name} {cluster} {flags}: {why}"));
                     failed = true;
                 }
             }

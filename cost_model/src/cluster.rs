@@ -167,6 +167,11 @@ impl Cluster {
         Ok(self)
     }
 
+    /// What a step takes beside its instructions, as far as that was measured.
+    pub fn around_step(&self) -> Seconds {
+        self.measured.as_ref().and_then(|table| table.step()).unwrap_or(Seconds(0.0))
+    }
+
     /// How many devices.
     pub fn devices(&self) -> u32 {
         self.nodes * self.devices_per_node

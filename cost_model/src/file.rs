@@ -37,10 +37,11 @@ pub(crate) const KEYS: &[(&str, &[&str])] = &[
             "measured",
         ],
     ),
-    ("measured", &["cluster", "product", "copy", "collective"]),
+    ("measured", &["cluster", "step", "product", "copy", "collective", "message"]),
     ("measured.product", &["dtype", "batch", "m", "n", "k", "seconds"]),
     ("measured.copy", &["bytes", "seconds"]),
     ("measured.collective", &["kind", "size", "bytes", "seconds"]),
+    ("measured.message", &["bytes", "seconds"]),
     ("nodes", &["count", "device", "link", "price"]),
     ("racks", &["nodes", "oversubscription"]),
     (

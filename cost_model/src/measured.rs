@@ -1,6 +1,6 @@
 //! Times that were measured on the devices themselves, which the model prefers to its formulas where they apply.
 //!
-//! Collectives and copies are interpolated between measured sizes of the same kind and group; a matrix product's formula is corrected by what
+//! Collectives, messages and copies are interpolated between measured sizes of the same kind and group; a matrix product's formula is corrected by what
 //! the measured products nearest to it in shape were off by, and a kernel's by what a copy of as much traffic was. What nothing measured is
 //! near to keeps its formula. Invariant: a longer list is never less monotone: times of growing sizes are made to grow when they are added.
 
@@ -29,6 +29,8 @@ pub struct Measurements {
     products: Vec<Product>,
     copies: Curve,
     collectives: Vec<(CollectiveKind, u32, Curve)>,
+    messages: Curve,
+    step: Option<Seconds>,
 }
 
 impl Serialize for Measurements {
@@ -98,9 +100,19 @@ impl Measurements {
         }
     }
 
+    /// Adds a message of so many bytes from one stage to the next.
+    pub fn add_message(&mut self, bytes: Bytes, time: Seconds) {
+        self.messages.add(bytes.0, time.0);
+    }
+    /// Sets what a step takes beside its instructions: until every rank has begun, and until the caller knows that all have ended.
+    pub fn set_step(&mut self, time: Seconds) {
+        self.step = Some(time);
+    }
+
     /// How many times it holds.
     pub fn len(&self) -> usize {
-        self.products.len() + self.copies.0.len() + self.collectives.iter().map(|(_, _, curve)| curve.0.len()).sum::<usize>()
+        let collectives: usize = self.collectives.iter().map(|(_, _, curve)| curve.0.len()).sum();
+        self.products.len() + self.copies.0.len() + collectives + self.messages.0.len() + usize::from(self.step.is_some())
     }
     /// Whether it holds none.
     pub fn is_empty(&self) -> bool {
@@ -115,6 +127,16 @@ impl Measurements {
     /// A collective of a group of that size.
     pub(crate) fn collective(&self, kind: CollectiveKind, size: u32, bytes: Bytes) -> Option<Seconds> {
         self.collectives.iter().find(|(k, s, _)| (*k, *s) == (kind, size))?.2.at(bytes.0)
+    }
+
+    /// A message of so many bytes.
+    pub(crate) fn message(&self, bytes: Bytes) -> Option<Seconds> {
+        self.messages.at(bytes.0)
+    }
+
+    /// What a step takes beside its instructions.
+    pub(crate) fn step(&self) -> Option<Seconds> {
+        self.step
     }
 
     /// What to multiply a product's `formula` by: what products of its type were off by, the nearest in shape counting most.
@@ -133,6 +155,9 @@ impl Measurements {
     /// The table as `[measured]` of a cluster file.
     pub fn to_toml(&self) -> String {
         let mut text = format!("[measured]\ncluster = \"{}\"\n", self.cluster);
+        if let Some(step) = self.step {
+            let _ = writeln!(text, "step = {:e}", step.0);
+        }
         for p in &self.products {
             let s = &p.shape;
             let _ = write!(text, "\n[[measured.product]]\ndtype = \"{}\"\nbatch = {}\nm = {}\nn = {}\nk = {}\n", s.dtype, s.batch, s.m, s.n, s.k);
@@ -146,6 +171,9 @@ impl Measurements {
             for (bytes, seconds) in &curve.0 {
                 let _ = write!(text, "\n[[measured.collective]]\nkind = \"{name}\"\nsize = {size}\nbytes = {bytes}\nseconds = {seconds:e}\n");
             }
+        }
+        for (bytes, seconds) in &self.messages.0 {
+            let _ = write!(text, "\n[[measured.message]]\nbytes = {bytes}\nseconds = {seconds:e}\n");
         }
         text
     }
@@ -178,6 +206,8 @@ mod tests {
         table.add_copy(Bytes(1 << 15), Seconds(2e-3));
         table.add_collective(CollectiveKind::AllReduce, 4, Bytes(1 << 20), Seconds(5e-3));
         table.add_collective(CollectiveKind::AllReduce, 4, Bytes(1 << 10), Seconds(4e-5));
+        table.add_message(Bytes(1 << 10), Seconds(3e-5));
+        table.set_step(Seconds(7e-5));
         table
     }
 
@@ -200,6 +230,9 @@ mod tests {
         for (kind, group) in [(CollectiveKind::AllGather, Group::within_node(4)), (CollectiveKind::AllReduce, Group::within_node(2))] {
             assert_eq!(measured.collective(&call(1 << 20, kind), &group), plain.collective(&call(1 << 20, kind), &group));
         }
+        let route = plain.cluster().route(0, 1, 1);
+        assert!(measured.send(Bytes(1 << 10), &route) == Seconds(3e-5) && plain.send(Bytes(1 << 10), &route) != Seconds(3e-5));
+        assert!(measured.cluster().around_step() == Seconds(7e-5) && plain.cluster().around_step() == Seconds(0.0));
         let work = KernelWork { read: Bytes(1 << 20), written: Bytes(1 << 20), flops: Flops(1e5), dtype: DType::F32 };
         assert!(measured.kernel(&work) > plain.kernel(&work));
     }

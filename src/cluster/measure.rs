@@ -1,7 +1,8 @@
 //! `cluster measure --cluster local:N -o TABLE`: times a fixed set of matrix products, copies and collectives on the devices that are here.
 //!
 //! The set covers what training steps of small models on `local:N` are made of: cubes and slabs of three orders of magnitude, products of
-//! heads, copies and collectives from what a latency shows in to what memory bandwidth does, in every group of a two-dimensional mesh.
+//! heads, copies and collectives from what a latency shows in to what memory bandwidth does, in every group of a two-dimensional mesh,
+//! messages between stages, and what a step takes beside its instructions.
 //! Invariant: every rank computes at the same time, so times are those of a busy machine.
 
 use super::Cluster;
@@ -69,6 +70,12 @@ pub(super) fn measure(cluster: &Cluster) -> Result<Measurements> {
             Item::Collective(kind, size, bytes) => table.add_collective(kind, size, bytes, time),
         }
     }
+    if devices > 1 {
+        for (size, time) in SIZES.into_iter().zip(runtime::measure::messages(&SIZES.map(Bytes))?) {
+            table.add_message(Bytes(size), Seconds(time.0.max(1e-9)));
+        }
+    }
+    table.set_step(Seconds(runtime::measure::step(devices)?.0.max(1e-9)));
     Ok(table)
 }
 

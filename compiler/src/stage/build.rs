@@ -304,7 +304,12 @@ fn report(c: &Candidate, index: usize, programs: Vec<Program>, kernels: KernelTa
             cut: c.moves.get(s).cloned().unwrap_or_default(),
         })
         .collect();
-    let schedule = Schedule { kind: c.setting.schedule, microbatches: c.setting.microbatches, step: timeline.step, bubble: timeline.bubble };
+    let schedule = Schedule {
+        kind: c.setting.schedule,
+        microbatches: c.setting.microbatches,
+        step: timeline.step + model.cluster().around_step(),
+        bubble: timeline.bubble,
+    };
     let notes = programs.iter().zip(&c.cuts).filter(|(p, _)| c.setting.stages > 1 && !has_product(p)).map(|(p, cut)| idle_stage(p, *cut)).collect();
     Built { candidate: index, stages: plans, programs, schedule, kernels, notes }
 }

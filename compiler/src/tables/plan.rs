@@ -299,6 +299,7 @@ fn assemble(
             Placement { layer: l, stage: StageId(first[&l]), phase: p.step.phase_of(id), recomputed: p.step.recomputed[id.0 as usize] }
         })
         .collect();
+    let around = options.cluster.around_step();
     let plan = Plan {
         compiler: format!("shardwright {}", env!("CARGO_PKG_VERSION")),
         request: Request { premises: Premises { stacks: shallow.stacks.to_vec(), ..options.request.premises.clone() }, ..options.request.clone() },
@@ -310,10 +311,15 @@ fn assemble(
         depth,
         placement,
         stages,
-        schedule: Schedule { kind: best.setting.schedule, microbatches: best.setting.microbatches, step: best.composed.step, bubble: best.composed.bubble },
+        schedule: Schedule {
+            kind: best.setting.schedule,
+            microbatches: best.setting.microbatches,
+            step: best.composed.step + around,
+            bubble: best.composed.bubble,
+        },
         alternatives,
         stopped: options.stop.reason(),
-        by_hand: searched.grid.as_ref().map(|g| g.composed.step),
+        by_hand: searched.grid.as_ref().map(|g| g.composed.step + around),
         programs: vec![],
         kernels: Default::default(),
         code: vec![],
