@@ -7,26 +7,7 @@ use ir::plan::Plan;
 use ir::program::{BufferKind, CollectiveKind, InstructionKind, Phase, Program};
 use std::collections::BTreeMap;
 use support::verify::{Oracle, results};
-use support::{Model, arguments, bundled, compile, exported, losses, planned};
-
-/// Strategies with settings that leave each of their axes something to do.
-const EXECUTED: [&str; 15] = [
-    "--strategy hsdp",
-    "--strategy hsdp --microbatches 2",
-    "--strategy ptd-p --stages 1 --mesh 2x2",
-    "--strategy ptd-p --stages 2 --mesh 1x2 --microbatches 4",
-    "--strategy megatron --stages 1 --mesh 2x2",
-    "--strategy megatron --stages 2 --mesh 1x2 --microbatches 4",
-    "--cluster local:8 --strategy megatron --stages 2 --mesh 2x2 --microbatches 2",
-    "--strategy gpipe --stages 2 --microbatches 4",
-    "--strategy 1f1b --stages 2 --microbatches 4",
-    "--strategy tensor-2d",
-    "--cluster local:8 --strategy tensor-2.5d",
-    "--cluster local:8 --strategy tensor-3d",
-    "--strategy ulysses --mesh 2x2",
-    "--strategy alpa",
-    "--strategy fsdp",
-];
+use support::{Model, STRATEGIES, arguments, bundled, compile, exported, losses, planned};
 
 /// Runs a model under strategies: its losses, and every result after one step.
 fn check(model: &Model, strategies: &[&str], steps: usize) {
@@ -51,13 +32,13 @@ fn check(model: &Model, strategies: &[&str], steps: usize) {
 
 #[test]
 fn a_small_model_runs_under_every_strategy() {
-    check(&bundled("gpt_tiny"), &EXECUTED, 4);
+    check(&bundled("gpt_tiny"), &STRATEGIES, 4);
 }
 
 #[test]
 fn gpt_4l_runs_under_every_strategy() {
     if let Some(model) = exported("gpt_4l") {
-        check(&model, &EXECUTED, 8);
+        check(&model, &STRATEGIES, 8);
     }
 }
 

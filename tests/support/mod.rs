@@ -2,6 +2,7 @@
 #![allow(clippy::print_stderr, clippy::print_stdout, reason = "tests say what they leave out")]
 #![allow(dead_code, reason = "each test file uses a part")]
 
+pub(crate) mod emulator;
 pub(crate) mod verify;
 
 use compiler::batch::state::Overrides;
@@ -13,6 +14,25 @@ use ir::{Bytes, Result};
 use runtime::{Arguments, Session, checkpoint};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+/// Strategies with settings that leave each of their axes something to do.
+pub(crate) const STRATEGIES: [&str; 15] = [
+    "--strategy hsdp",
+    "--strategy hsdp --microbatches 2",
+    "--strategy ptd-p --stages 1 --mesh 2x2",
+    "--strategy ptd-p --stages 2 --mesh 1x2 --microbatches 4",
+    "--strategy megatron --stages 1 --mesh 2x2",
+    "--strategy megatron --stages 2 --mesh 1x2 --microbatches 4",
+    "--cluster local:8 --strategy megatron --stages 2 --mesh 2x2 --microbatches 2",
+    "--strategy gpipe --stages 2 --microbatches 4",
+    "--strategy 1f1b --stages 2 --microbatches 4",
+    "--strategy tensor-2d",
+    "--cluster local:8 --strategy tensor-2.5d",
+    "--cluster local:8 --strategy tensor-3d",
+    "--strategy ulysses --mesh 2x2",
+    "--strategy alpa",
+    "--strategy fsdp",
+];
 
 /// A model with its arguments and the losses XLA computed.
 pub(crate) struct Model {
@@ -98,7 +118,11 @@ pub(crate) fn arguments(model: &Model, plan: &Plan) -> Arguments {
 
 /// Losses of `steps` steps.
 pub(crate) fn losses(plan: &Arc<Plan>, arguments: &Arguments, steps: usize) -> Vec<f64> {
-    let mut session = Session::open(plan, &runtime::Options::default()).unwrap_or_else(|e| panic!("{e}"));
+    losses_of(Session::open(plan, &runtime::Options::default()).unwrap_or_else(|e| panic!("{e}")), plan, arguments, steps)
+}
+
+/// Losses of `steps` steps in a session that was opened.
+pub(crate) fn losses_of(mut session: Session, plan: &Plan, arguments: &Arguments, steps: usize) -> Vec<f64> {
     session.set_inputs(arguments).unwrap_or_else(|e| panic!("{e}"));
     let loss = plan.interface.loss.expect("a loss");
     (0..steps)

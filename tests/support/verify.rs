@@ -79,8 +79,15 @@ impl<'a> Oracle<'a> {
 /// # Errors
 /// Those of a [`Session`].
 pub(crate) fn results(plan: &Arc<Plan>, given: &Arguments, steps: &[u64], options: &Options) -> Result<Vec<Vec<interp::Tensor>>> {
+    results_of(Session::open(plan, options)?, plan, given, steps)
+}
+
+/// The same in a session that was opened.
+///
+/// # Errors
+/// Those of a [`Session`].
+pub(crate) fn results_of(mut session: Session, plan: &Plan, given: &Arguments, steps: &[u64]) -> Result<Vec<Vec<interp::Tensor>>> {
     let main = plan.source.main().ok_or_else(|| Diagnostic::outcome("E0704", "the plan holds no step to judge against"))?;
-    let mut session = Session::open(plan, options)?;
     session.set_inputs(given)?;
     let wanted: Vec<u32> = (0..main.outputs.len() as u32).collect();
     let (mut done, mut all) = (0, Vec::with_capacity(steps.len()));
