@@ -79,7 +79,8 @@ fn requests_that_make_no_sense_are_refused() {
     for flags in [&["--state", "0=900"][..], &["--state", "0=0,0=1"], &["--batch", "77"], &["--batch", "0"], &["--loss", "nothing"], &["--loss", "0"]] {
         compile(flags, 2, &["E02", "help"]);
     }
-    compile(&["--cluster", "local:16", "--stages", "16"], 1, &["layers", "E0403"]);
+    compile(&["--cluster", "local:16", "--stages", "16"], 2, &["layers", "E0403", "`--stages "]);
+    compile(&["--stages", "2", "--schedule", "interleaved", "--chunks", "99"], 2, &["198", "E0403"]);
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Candidates: every setting with its sharding, stages and predicted step.
 
 use super::cuts::{self, LayerCosts, cut};
-use super::settings::Setting;
+use super::settings::{self, Setting};
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
 use crate::kernels::stored::stored_values;
@@ -177,7 +177,7 @@ pub fn search(
         return Err(stop.nothing_found(failed.len(), settings.len()).into());
     }
     if candidates.is_empty() {
-        return Err(failed.into_iter().next().map_or_else(|| Diagnostic::outcome("E0403", "there is no setting to try").into(), |f| f.1));
+        return Err(failed.into_iter().next().map_or_else(|| Diagnostic::input("E0403", "there is no setting to try").into(), |f| f.1));
     }
     candidates.sort_by(|a, b| a.estimate.0.total_cmp(&b.estimate.0));
     let mut alternatives: Vec<Alternative> = candidates
@@ -329,11 +329,7 @@ impl Candidate {
             }
         }
         let stages = self.setting.pieces();
-        self.cuts = cut(&costs, stages as usize).ok_or_else(|| {
-            Diagnostic::outcome("E0403", format!("{stages} stages are asked for and the step has {count} layers"))
-                .with_note("a layer is a piece of the forward that one value enters and leaves; every stage needs at least one")
-                .with_help(format!("`--stages {count}` or fewer"))
-        })?;
+        self.cuts = cut(&costs, stages as usize).ok_or_else(|| settings::too_few_layers(self.setting.stages, self.setting.schedule.chunks(), count as u32))?;
         self.assign(layers);
         self.crossing.clone_from(&costs.cut);
         self.moves = self.moves(&costs, layers, model);

@@ -193,3 +193,18 @@ pub(crate) fn shapes(devices: u32, request: &Request, preset: Preset) -> Result<
         _ => Ok(shapes),
     }
 }
+
+/// That so many stages, each of so many chunks, cannot all have a layer.
+pub(crate) fn too_few_layers(stages: u32, chunks: u32, layers: u32) -> Diagnostic {
+    let pieces = stages.saturating_mul(chunks);
+    let (asked, help) = match chunks {
+        1 => (format!("{stages} stages are asked for"), format!("`--stages {layers}` or fewer")),
+        _ if layers / stages.max(1) >= 2 => {
+            (format!("{stages} stages of {chunks} chunks, {pieces} in all, are asked for"), format!("`--chunks {}` or fewer", layers / stages.max(1)))
+        }
+        _ => (format!("{stages} stages of {chunks} chunks, {pieces} in all, are asked for"), format!("`--stages {}` or fewer", (layers / chunks).max(1))),
+    };
+    Diagnostic::input("E0403", format!("{asked}, and the model has {layers} layers"))
+        .with_note("a layer is a piece of the forward that one value enters and leaves; every stage, and every chunk of one, needs at least one")
+        .with_help(help)
+}

@@ -126,7 +126,7 @@ pub struct Effort {
 
 impl Default for Effort {
     fn default() -> Self {
-        Effort { free: 8, work: WORK, threads: 2, round: 16, free_round: 2, exhaustive: false }
+        Effort { free: 8, work: WORK, threads: 2, round: 16, free_round: 4, exhaustive: false }
     }
 }
 

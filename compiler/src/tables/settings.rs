@@ -48,11 +48,8 @@ pub fn settings(
     if request.stages.is_none() && request.mesh.is_empty() && shapes.iter().any(|(s, _)| *s * pieces <= layers) {
         shapes.retain(|(s, _)| *s * pieces <= layers);
     }
-    if shapes.iter().all(|(s, _)| *s > layers) {
-        return Err(Diagnostic::outcome("E0403", format!("{} stages are asked for and the model has {layers} layers", request.stages.unwrap_or(devices)))
-            .with_note("a layer is a piece of the forward that one value enters and leaves; every stage needs at least one")
-            .with_help(format!("`--stages {layers}` or fewer"))
-            .into());
+    if shapes.iter().all(|(s, _)| *s * pieces > layers) {
+        return Err(stage::settings::too_few_layers(request.stages.unwrap_or(devices), pieces, layers).into());
     }
     let schedule = request.schedule.unwrap_or(ScheduleKind::OneFOneB);
     let modes: Vec<Recompute> = request.recompute.map_or_else(|| Recompute::ALL.to_vec(), |m| vec![m]);

@@ -67,8 +67,9 @@ pub(super) fn found(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared
     let kinds = kinds(cluster, model.limit);
     let nodes = (0..).zip(&kinds).flat_map(|(k, kind)| (0..kind.nodes).map(move |_| k)).collect();
     let ground = Ground { nodes, devices_per_node: cluster.devices_per_node };
-    let rows = ranked(verdicts).into_iter().take(TRIED);
-    rows.filter_map(|(m, settings)| {
+    let rows: Vec<_> = ranked(verdicts).into_iter().take(TRIED).collect();
+    let row = |i: usize| {
+        let (m, settings) = &rows[i];
         if model.stop.now() {
             return None;
         }
@@ -76,17 +77,17 @@ pub(super) fn found(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared
         let tables: Vec<(u32, Entry)> = if kinds.len() == 1 {
             settings.iter().filter_map(|s| Some((0, s.1?.entry.clone()))).collect()
         } else {
-            of_kinds(model, &kinds, &settings, &prepared[&m], effort)
+            of_kinds(model, &kinds, settings, &prepared[m], effort)
         };
         let submeshes: Vec<Submesh<'_>> = tables.iter().map(|(kind, entry)| Submesh { entry, kind: *kind, limit: kinds[*kind as usize].limit }).collect();
-        let u = unlike(&submeshes, &ground, &prepared[&m].depth(), m.0, first.schedule)?;
+        let u = unlike(&submeshes, &ground, &prepared[m].depth(), m.0, first.schedule)?;
         let entry = tables[u.submesh[0]].1.clone();
         let mesh = entry.mesh.axes.iter().map(|a| a.size).collect();
         let setting = Setting { stages: u.submesh.len() as u32, mesh, ..(*first).clone() };
         let (kinds, entries) = tables.into_iter().unzip();
         Some(Found { setting, entry, composed: u.composed, zero: None, unlike: Some(OnSubmeshes { entries, kinds, of: u.submesh }), chunked: None })
-    })
-    .collect()
+    };
+    parallel(&(0..rows.len()).collect::<Vec<_>>(), effort.threads, &row).into_iter().filter_map(|found| found.1).collect()
 }
 
 /// A setting of some mesh, with what was found for it.
