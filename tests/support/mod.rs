@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 /// Strategies with settings that leave each of their axes something to do.
-pub(crate) const STRATEGIES: [&str; 15] = [
+pub(crate) const STRATEGIES: [&str; 17] = [
     "--strategy hsdp",
     "--strategy hsdp --microbatches 2",
     "--strategy ptd-p --stages 1 --mesh 2x2",
@@ -26,6 +26,8 @@ pub(crate) const STRATEGIES: [&str; 15] = [
     "--cluster local:8 --strategy megatron --stages 2 --mesh 2x2 --microbatches 2",
     "--strategy gpipe --stages 2 --microbatches 4",
     "--strategy 1f1b --stages 2 --microbatches 4",
+    "--strategy interleaved --stages 2 --microbatches 4",
+    "--cluster local:8 --strategy interleaved --stages 2 --microbatches 2",
     "--strategy tensor-2d",
     "--cluster local:8 --strategy tensor-2.5d",
     "--cluster local:8 --strategy tensor-3d",
