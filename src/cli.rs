@@ -30,7 +30,9 @@ pub(crate) enum Command {
     /// Judge predictions by published measurements.
     Judge(crate::judge::Args),
     /// Execute a plan.
-    Run(crate::run::Args),
+    Run(Box<crate::run::Args>),
+    /// Show where the ranks of a run were last, from their flight records.
+    Flight(crate::flight::Args),
     /// Check a plan against the step it was made from.
     Verify(crate::verify::Args),
     /// Write the page that shows a plan.
@@ -54,6 +56,7 @@ impl Command {
             Command::Predict(args) => crate::predict::command(args, terminal),
             Command::Judge(args) => crate::judge::command(args, terminal),
             Command::Run(args) => crate::run::command(args, terminal),
+            Command::Flight(args) => crate::flight::command(args, terminal),
             Command::Verify(args) => crate::verify::command(args, terminal),
             Command::View(args) => crate::view::command(args, terminal),
             Command::Explain(args) => crate::explain::command(args, terminal),

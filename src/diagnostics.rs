@@ -23,11 +23,17 @@ const PLAIN: &str = "\x1b[0m";
 pub(crate) struct Terminal {
     json: bool,
     quiet: bool,
+    /// In a process whose ranks are told of by another: results and steps of work are not shown.
+    silent: bool,
 }
 
 impl Terminal {
     pub(crate) fn new(json: bool, quiet: bool) -> Terminal {
-        Terminal { json, quiet }
+        Terminal { json, quiet, silent: false }
+    }
+    /// The same for a process whose results another one shows; errors are still told.
+    pub(crate) fn silent(&self) -> Terminal {
+        Terminal { silent: true, ..*self }
     }
     /// Whether results are asked for as JSON.
     pub(crate) fn json(&self) -> bool {
@@ -35,6 +41,9 @@ impl Terminal {
     }
     /// A line of a result.
     pub(crate) fn line(&self, text: &str) {
+        if self.silent {
+            return;
+        }
         let mut out = anstream::stdout().lock();
         let written = writeln!(out, "{}", printable(text, true)).and_then(|()| out.flush());
         if let Err(e) = written {
@@ -56,13 +65,13 @@ impl Terminal {
     }
     /// A step of work that was done: a word, right-aligned in green as cargo does, and the rest.
     pub(crate) fn progress(&self, word: &str, text: &str) {
-        if !self.quiet && !self.json {
+        if !self.quiet && !self.json && !self.silent {
             self.error_line(&format!("{GREEN}{word:>9}{PLAIN} {}", printable(text, false)));
         }
     }
     /// Diagnostics that do not end the command.
     pub(crate) fn notes(&self, list: &[Diagnostic]) {
-        for d in list.iter().filter(|d| !self.quiet || d.severity == Severity::Error) {
+        for d in list.iter().filter(|d| !self.quiet || d.severity == Severity::Error).filter(|d| !self.silent || d.severity != Severity::Note) {
             self.diagnostic(d);
         }
     }

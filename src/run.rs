@@ -6,10 +6,13 @@
 use crate::device::DeviceArgs;
 use crate::diagnostics::Terminal;
 use crate::outputs::check_outputs;
+use crate::processes::{self, Flags, Member, Role};
 use ir::plan::Plan;
 use ir::{Bytes, DType, Diagnostic, Result};
 use runtime::checkpoint::{self, Batches, Checkpoint, Store};
+use runtime::processes::environment::Launcher;
 use runtime::session::RankMemory;
+use runtime::transport::Fabric;
 use runtime::{Arguments, Options, Session, StepReport};
 use serde_json::{Map, Value, json};
 use std::path::{Path, PathBuf};
@@ -54,6 +57,8 @@ pub(crate) struct Args {
     /// How many seconds a rank waits for another before the run fails.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
+    #[command(flatten)]
+    processes: Flags,
 }
 
 /// Reads a plan file.
@@ -122,12 +127,44 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     }
     let sources = [("the plan", args.plan.as_path())];
     check_outputs(&sources, &[("--save", args.save.as_deref()), ("--trace", args.trace.as_deref())])?;
+    args.processes.check()?;
+    let role = processes::role(&args.processes)?;
     let plan = Arc::new(read_executable(&args.plan)?);
     args.device.kind(&plan)?;
-    let inputs = read_arguments(&plan, &args.inputs, terminal)?;
+    let timeout = Duration::from_secs(args.timeout);
+    match role {
+        Role::Alone => execute(args, &plan, None, terminal),
+        Role::Launcher(n) => processes::launch(&args.processes, &plan, n, terminal),
+        Role::Member(found) => {
+            let member = processes::join(&found, &args.processes, &plan, &args.plan, timeout, terminal)?;
+            let quiet = if member.speaks() { *terminal } else { terminal.silent() };
+            let done = execute(args, &plan, Some(&member), &quiet);
+            match &done {
+                Ok(_) => member.fabric.close(),
+                Err(failed) => {
+                    // What only this process knows ends the run for all; what it was told is known already.
+                    if let Some(first) = failed.0.first() {
+                        member.fabric.fail(first.clone());
+                    }
+                    member.fabric.abandon();
+                    // Rank 0 has said it; where all share a terminal nobody says it again.
+                    if member.fabric.control().was_told() && found.launcher != Launcher::Ours {
+                        return Ok(ExitCode::FAILURE);
+                    }
+                }
+            }
+            done
+        }
+    }
+}
+
+/// Executes the plan, or this process's share of it.
+fn execute(args: &Args, plan: &Arc<Plan>, member: Option<&Member>, terminal: &Terminal) -> Result<ExitCode> {
+    let first_process = member.is_none_or(Member::speaks);
+    let inputs = read_arguments(plan, &args.inputs, terminal)?;
     let batches = match &args.batches {
         Some(path) => {
-            let (batches, notes) = Batches::read(path, &checkpoint::argument_types(&plan))?;
+            let (batches, notes) = Batches::read(path, &checkpoint::argument_types(plan))?;
             terminal.notes(&notes);
             Some(batches)
         }
@@ -135,24 +172,24 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     };
     let resumed = match &args.resume {
         Some(folder) => {
-            let (checkpoint, notes) = Checkpoint::newest(folder)?;
-            terminal.notes(&notes);
-            checkpoint.check(&plan)?;
+            let checkpoint = resumed(folder, member, terminal)?;
+            checkpoint.check(plan)?;
             Some(checkpoint)
         }
         None => None,
     };
     let first = resumed.as_ref().map_or(0, |c| c.manifest.step);
     let save_file = args.save.as_ref().filter(|_| args.save_every.is_none());
-    for path in save_file.into_iter().chain(&args.trace) {
+    for path in save_file.into_iter().chain(&args.trace).filter(|_| first_process) {
         checkpoint::check_writable(path)?;
     }
     let given = batches.as_ref().map(|b| b.batch(first)).unwrap_or_default();
     let together: Arguments = inputs.into_iter().chain(given).collect();
     if !args.zeros && (!args.inputs.is_empty() || args.batches.is_some() || resumed.is_some()) {
-        check_data(&plan, &together)?;
+        check_data(plan, &together)?;
     }
     let store = match (&args.save, args.save_every) {
+        (Some(folder), Some(_)) if !first_process => Some(Store::join(folder)),
         (Some(folder), Some(_)) => {
             let (store, notes) = Store::open(folder, args.keep as usize, resumed.as_ref())?;
             terminal.notes(&notes);
@@ -161,7 +198,13 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         _ => None,
     };
     let options = Options { timeout: Duration::from_secs(args.timeout), trace: args.trace.is_some() };
-    let mut session = args.device.open(&plan, &options)?;
+    let mut session = match member {
+        Some(member) => {
+            let fabric: Arc<dyn Fabric> = member.fabric.clone();
+            args.device.open_on(plan, &options, &fabric)?
+        }
+        None => args.device.open(plan, &options)?,
+    };
     if let Some(store) = store {
         session.save_to(store, options.timeout)?;
     }
@@ -176,17 +219,24 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         let batch = batches.as_ref().map(|b| b.batch(step)).unwrap_or_default();
         let report = session.step(&batch)?;
         settle(&mut session, &mut unsaved, terminal);
-        print(&plan, &report, terminal);
+        print(plan, &report, terminal);
         if args.save_every.is_some_and(|k| (step + 1) % k == 0 || step + 1 == steps) {
             session.save()?;
         }
     }
     settle(&mut session, &mut unsaved, terminal);
+    // All processes give what is written; that of rank 0 writes it.
     if let Some(path) = save_file {
-        checkpoint::write(path, &session.state()?)?;
+        let state = session.state()?;
+        if first_process {
+            checkpoint::write(path, &state)?;
+        }
     }
     if let Some(path) = &args.trace {
-        checkpoint::write_atomically(path, session.trace()?.to_string().as_bytes())?;
+        let trace = session.trace()?;
+        if first_process {
+            checkpoint::write_atomically(path, trace.to_string().as_bytes())?;
+        }
     }
     match unsaved {
         Some(step) if step == steps => {
@@ -194,6 +244,30 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
             Err(d.with_help("see the warning above; free space, then `--resume` from the newest checkpoint").into())
         }
         _ => Ok(ExitCode::SUCCESS),
+    }
+}
+
+/// The checkpoint to continue from: rank 0's process looks for it, and all take that one.
+fn resumed(folder: &Path, member: Option<&Member>, terminal: &Terminal) -> Result<Checkpoint> {
+    let newest = |folder: &Path| -> Result<Checkpoint> {
+        let (checkpoint, notes) = Checkpoint::newest(folder)?;
+        terminal.notes(&notes);
+        Ok(checkpoint)
+    };
+    let Some(member) = member else { return newest(folder) };
+    let found = if member.speaks() { Some(newest(folder)?) } else { None };
+    let given = found.as_ref().map(|c| c.folder.as_os_str().as_encoded_bytes().to_vec()).unwrap_or_default();
+    let told = member
+        .fabric
+        .share(given)
+        .map_err(|_| member.fabric.failure().unwrap_or_else(|| Diagnostic::outcome("E0681", "rank 0 did not say which checkpoint to continue from")))?;
+    match found {
+        Some(checkpoint) => Ok(checkpoint),
+        None => {
+            let place = PathBuf::from(String::from_utf8_lossy(&told).into_owned());
+            let missing = |why| Diagnostic::outcome("E0661", format!("{} cannot be read here: {why}", place.display()));
+            Ok(Checkpoint::open(&place).map_err(|why| missing(why).with_help("the folder of checkpoints must be the same for all ranks"))?)
+        }
     }
 }
 

@@ -5,6 +5,8 @@
 //! What connects the ranks, here and elsewhere, is a [`Fabric`]. Where ranks are in several processes, each process has a session and they are told the
 //! same things in the same order; what is read back (results, state, memory, events) comes together in rank 0's process, and the others get nothing.
 
+mod agreement;
+
 use crate::arguments;
 use crate::binding::Block;
 use crate::checkpoint::saving::{Outcome, SaveOptions, Saving, Told};
@@ -17,7 +19,7 @@ use crate::tensor::{Arguments, Tensor};
 use crate::trace::{self, Event, Recorder};
 use crate::transport::local::Hub;
 use crate::transport::{Fabric, Interrupted, Parts};
-use crate::worker::{Pipeline, Programs, Worker, program_of};
+use crate::worker::{Lane, Pipeline, Programs, Worker, program_of};
 use ir::plan::Plan;
 use ir::program::{Binding, Program, ScheduleKind};
 use ir::{Diagnostic, Result, TensorType};
@@ -71,6 +73,7 @@ enum Command {
     Step { scalars: Arc<Vec<u32>> },
     Collect { arguments: bool, wanted: Arc<Vec<u32>> },
     Recorded,
+    Sequence(Option<Lane>),
     Prepare { plan: Arc<Plan>, tell: Sender<Told> },
     Snapshot { step: u64, folder: Arc<Path> },
 }
@@ -222,6 +225,9 @@ impl Session {
         let words = opened.into_iter().map(|r| if let Reply::Opened(m) = r { vec![(0, word(m.arena)), (1, word(m.overhead))] } else { Vec::new() });
         session.memory =
             session.exchange(words.collect())?.iter().map(|(_, p)| RankMemory { arena: number(p, 0), overhead: number(p, 1), snapshot: 0 }).collect();
+        if fabric.ranks() != (0..plan.ranks()) {
+            agreement::check(&mut session)?;
+        }
         Ok(session)
     }
 
@@ -360,10 +366,22 @@ impl Session {
 
     /// Brings what the ranks of this process give together with what those of the others give, in rank 0's process.
     fn exchange(&self, given: Vec<Parts>) -> Result<Vec<(u32, Parts)>> {
-        self.fabric.gather(self.fabric.ranks().zip(given).collect()).map_err(|e| match e {
-            Interrupted::Here(d) if self.fabric.failure().is_none() => (*d).into(),
+        self.fabric.gather(self.fabric.ranks().zip(given).collect()).map_err(|e| self.interrupted(e))
+    }
+
+    /// Gives the processes of all ranks what rank 0's gives.
+    fn share(&self, given: Vec<u8>) -> Result<Vec<u8>> {
+        self.fabric.share(given).map_err(|e| self.interrupted(e))
+    }
+
+    fn interrupted(&self, e: Interrupted) -> ir::Diagnostics {
+        match e {
+            Interrupted::Here(d) if self.fabric.failure().is_none() => {
+                self.fabric.fail((*d).clone());
+                (*d).into()
+            }
             _ => self.failed(),
-        })
+        }
     }
 
     fn failed(&self) -> ir::Diagnostics {
@@ -477,6 +495,8 @@ fn serve(shared: &Shared, rank: u32, recorder: Option<Recorder>, commands: &Rece
                 Ok(Reply::Parts(worker.collect(false, |i| scalars.contains(&i))))
             }
             Command::Collect { arguments, wanted } => Ok(Reply::Parts(worker.collect(arguments, |i| wanted.contains(&i)))),
+            Command::Sequence(None) => Ok(Reply::Parts(agreement::digests(&worker))),
+            Command::Sequence(Some(lane)) => Ok(Reply::Parts(agreement::entries(&worker, lane))),
             Command::Recorded => Ok(Reply::Recorded(worker.recorded())),
             Command::Prepare { plan, tell } => {
                 // Who collects may have ended already; then nobody is to be told.

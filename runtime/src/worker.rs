@@ -12,8 +12,41 @@ use crate::transport::collective::Collective;
 use crate::transport::{GroupId, Interrupted, LinkId, Parts, Transport, region};
 use ir::program::{Instruction, InstructionKind, Phase, Program, ScheduleKind, Step, steps};
 use ir::{Diagnostic, Diagnostics, Result};
+use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
+
+/// Where communications of the same ranks follow one another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, serde::Serialize, serde::Deserialize)]
+pub enum Lane {
+    /// Collectives of a group.
+    Group(u32),
+    /// Messages of a link.
+    Link(u32),
+}
+
+/// The communications of one rank on one lane in a step.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sequence {
+    /// The lane.
+    pub lane: Lane,
+    /// The ranks that take part.
+    pub ranks: Vec<u32>,
+    /// Each in words.
+    pub entries: Vec<String>,
+}
+
+impl Default for Sequence {
+    fn default() -> Self {
+        Sequence { lane: Lane::Group(0), ranks: Vec::new(), entries: Vec::new() }
+    }
+}
+
+impl Sequence {
+    fn push(&mut self, text: &str) {
+        self.entries.push(text.to_string());
+    }
+}
 
 /// Who executes an instruction.
 enum Action {
@@ -42,6 +75,8 @@ pub struct Worker {
     outputs: Vec<Block>,
     staging: Vec<u8>,
     recorder: Option<Recorder>,
+    /// The ranks of every group it takes part in.
+    groups: Vec<(u32, Vec<u32>)>,
 }
 
 /// What a worker needs to know of the plan beside its program.
@@ -73,9 +108,15 @@ impl Worker {
         let sent: Vec<Place> =
             program.phases.iter().flatten().filter(|i| matches!(i.kind, InstructionKind::Send { .. })).flat_map(|i| Place::all(program, &i.reads)).collect();
         let mut phases = [const { Vec::new() }; 4];
+        let mut groups: Vec<(u32, Vec<u32>)> = Vec::new();
         for phase in Phase::ALL {
             for i in program.phase(phase) {
                 let prepared = prepare(pipeline, program, &seat, i, &sent, &mut *transport).map_err(|d| Interrupted::Here(Box::new(d)))?;
+                if let (Action::Collective { group, .. }, InstructionKind::Collective { axes, .. }) = (&prepared.action, &i.kind)
+                    && groups.iter().all(|(g, _)| *g != group.0)
+                {
+                    groups.push((group.0, seat.group(&program.mesh, program.first_rank, axes)));
+                }
                 phases[phase as usize].push(prepared);
             }
         }
@@ -95,6 +136,7 @@ impl Worker {
             outputs,
             staging: vec![0; longest],
             recorder,
+            groups,
         })
     }
     /// Writes this rank's parts of some arguments.
@@ -118,6 +160,36 @@ impl Worker {
         let list = if arguments { &self.inputs } else { &self.outputs };
         let wanted = list.iter().enumerate().filter(|(_, b)| b.owner && wanted(b.index));
         wanted.map(|(i, b)| (i as u32, b.collect(|offset, bytes| self.device.read(offset, bytes)))).collect()
+    }
+    /// What it communicates in a step, lane by lane, in order: each communication in words that all who take part have in common.
+    pub fn sequences(&self) -> Vec<Sequence> {
+        let mut lanes: BTreeMap<Lane, Sequence> = BTreeMap::new();
+        for (step, range) in &self.schedule {
+            for prepared in &self.phases[step.phase as usize][range.clone()] {
+                let (lane, ranks, text) = match &prepared.action {
+                    Action::Compute => continue,
+                    Action::Send { link, place, peer } => (Lane::Link(link.0), [self.seat.rank, *peer], format!("a message of {} bytes", place.bytes())),
+                    Action::Receive { link, place, peer } => (Lane::Link(link.0), [*peer, self.seat.rank], format!("a message of {} bytes", place.bytes())),
+                    Action::Collective { group, collective } => {
+                        let text = format!("the {}, {} bytes, for microbatch {}", collective.label, collective.bytes(), step.microbatch);
+                        lanes.entry(Lane::Group(group.0)).or_default().push(&text);
+                        continue;
+                    }
+                };
+                let sequence = lanes.entry(lane).or_default();
+                sequence.ranks = ranks.to_vec();
+                sequence.push(&text);
+            }
+        }
+        lanes
+            .into_iter()
+            .map(|(lane, mut sequence)| {
+                if let Lane::Group(group) = lane {
+                    sequence.ranks = self.groups.iter().find(|(g, _)| *g == group).map(|(_, ranks)| ranks.clone()).unwrap_or_default();
+                }
+                Sequence { lane, ..sequence }
+            })
+            .collect()
     }
     /// Executes one step.
     ///

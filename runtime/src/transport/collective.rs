@@ -207,6 +207,132 @@ impl Collective {
         }
     }
 
+    /// Whether the members combine what they give.
+    pub fn combines(&self) -> bool {
+        matches!(self.kind, CollectiveKind::AllReduce | CollectiveKind::ReduceScatter)
+    }
+    /// Whether each member computes a share that all others then need.
+    pub fn spreads(&self) -> bool {
+        self.kind == CollectiveKind::AllReduce
+    }
+    /// Bytes that one member gives, of all buffers.
+    pub fn bytes(&self) -> usize {
+        self.elements * self.dtype.bytes() as usize
+    }
+
+    /// What member `peer` of `members` is given by each: of every part the first element of the piece, and which elements of it.
+    fn given(&self, members: usize, peer: usize) -> impl Iterator<Item = (&Part, usize, usize, usize)> {
+        let (start, end) = self.share(members, peer);
+        self.within(start, end).map(move |(p, low, high)| match self.kind {
+            CollectiveKind::AllReduce => (p, 0, low, high),
+            CollectiveKind::AllGather => (p, 0, 0, p.give.elements),
+            CollectiveKind::ReduceScatter | CollectiveKind::AllToAll => (p, peer * p.give.peer, 0, p.give.elements),
+        })
+    }
+    /// Where what member `from` of `members` has (combined or given) goes.
+    fn taken(&self, members: usize, from: usize) -> impl Iterator<Item = (&Part, usize, usize, usize)> {
+        let (start, end) = self.share(members, from);
+        self.within(start, end).map(move |(p, low, high)| match self.kind {
+            CollectiveKind::AllReduce => (p, 0, low, high),
+            CollectiveKind::ReduceScatter => (p, 0, 0, p.take.elements),
+            CollectiveKind::AllGather | CollectiveKind::AllToAll => (p, from * p.take.peer, 0, p.take.elements),
+        })
+    }
+    /// The parts' elements between two of the whole; of kinds that are not shared out, all.
+    fn within(&self, start: usize, end: usize) -> impl Iterator<Item = (&Part, usize, usize)> {
+        let mut before = 0;
+        self.parts.iter().filter_map(move |p| {
+            let (low, high) = (start.max(before).saturating_sub(before), end.min(before + p.give.elements).saturating_sub(before));
+            before += p.give.elements;
+            (!self.spreads() || low < high).then_some((p, low, high))
+        })
+    }
+
+    /// Bytes that member `peer` of `members` is given by each.
+    pub(super) fn given_bytes(&self, members: usize, peer: usize) -> usize {
+        self.given(members, peer).map(|(_, _, low, high)| high - low).sum::<usize>() * self.dtype.bytes() as usize
+    }
+    /// Bytes that come from member `from` of `members` to where they stay.
+    pub(super) fn taken_bytes(&self, members: usize, from: usize) -> usize {
+        self.taken(members, from).map(|(_, _, low, high)| high - low).sum::<usize>() * self.dtype.bytes() as usize
+    }
+
+    /// Appends what member `peer` of `members` is given from the arena at `base`.
+    ///
+    /// # Safety
+    /// `base` is an arena of the program this was prepared for, and nobody writes the buffers meanwhile.
+    pub(super) unsafe fn pack(&self, base: *const u8, members: usize, peer: usize, microbatch: u32, out: &mut Vec<u8>) {
+        let element = self.dtype.bytes() as usize;
+        for (p, first, low, high) in self.given(members, peer) {
+            let mut index = low;
+            while index < high {
+                let (offset, run) = p.give.locate(index);
+                let n = run.min(high - index);
+                // SAFETY: the pieces were checked against their buffers in `new`.
+                let bytes = unsafe { std::slice::from_raw_parts(base.add(p.input.offset(microbatch) + (first + offset) * element), n * element) };
+                out.extend_from_slice(bytes);
+                index += n;
+            }
+        }
+    }
+
+    /// Writes what member `from` of `members` has to where it stays in the arena at `base`.
+    ///
+    /// # Safety
+    /// As [`Collective::pack`], and nobody reads the output meanwhile.
+    pub(super) unsafe fn unpack(&self, base: *mut u8, members: usize, from: usize, microbatch: u32, bytes: &[u8]) {
+        assert_eq!(bytes.len(), self.taken_bytes(members, from), "invariant: the caller has checked the length");
+        let element = self.dtype.bytes() as usize;
+        let mut rest = bytes;
+        for (p, first, low, high) in self.taken(members, from) {
+            let mut index = low;
+            while index < high {
+                let (offset, run) = p.take.locate(index);
+                let n = run.min(high - index);
+                let (now, later) = rest.split_at(n * element);
+                // SAFETY: the pieces were checked against their buffers in `new`, and `now` is no part of an arena.
+                unsafe { std::ptr::copy_nonoverlapping(now.as_ptr(), base.add(p.output.offset(microbatch) + (first + offset) * element), now.len()) };
+                rest = later;
+                index += n;
+            }
+        }
+    }
+
+    /// Appends the elements of `given`, one slice of equal length per member, combined in the order of members: the very arithmetic of [`Collective::work`].
+    pub(super) fn combine_packed(&self, given: &[&[u8]], out: &mut Vec<u8>) {
+        with_element!(self.dtype, T => {
+            let size = size_of::<T>();
+            let count = given.iter().map(|g| g.len()).min().unwrap_or(0) / size;
+            let mut block = [<T as Element>::Wide::default(); BLOCK];
+            let mut source = [const { std::mem::MaybeUninit::<T>::uninit() }; BLOCK];
+            let mut index = 0;
+            while index < count {
+                let n = BLOCK.min(count - index);
+                for (i, bytes) in given.iter().enumerate() {
+                    let bytes = &bytes[index * size..(index + n) * size];
+                    // SAFETY: `bytes` are n elements, which may lie unaligned there and are aligned here; any bits are an element.
+                    let source = unsafe {
+                        std::ptr::copy_nonoverlapping(bytes.as_ptr(), source.as_mut_ptr().cast::<u8>(), bytes.len());
+                        std::slice::from_raw_parts(source.as_ptr().cast::<T>(), n)
+                    };
+                    if i == 0 {
+                        for (x, y) in block.iter_mut().zip(source) {
+                            *x = y.widen();
+                        }
+                    } else {
+                        fold::<T>(self.reducer, &mut block[..n], source);
+                    }
+                }
+                for x in &block[..n] {
+                    let narrow = T::narrow(*x);
+                    // SAFETY: an element is plain data of `size` bytes.
+                    out.extend_from_slice(unsafe { std::slice::from_raw_parts((&raw const narrow).cast::<u8>(), size) });
+                }
+                index += n;
+            }
+        }, otherwise ());
+    }
+
     /// The elements of an all-reduce that member `me` of `members` combines: first and one past the last.
     fn share(&self, members: usize, me: usize) -> (usize, usize) {
         // Shares are whole cache lines, so that no two members write the same one.

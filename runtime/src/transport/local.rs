@@ -259,6 +259,9 @@ impl Fabric for Hub {
     fn gather(&self, parts: Vec<(u32, Parts)>) -> Result<Vec<(u32, Parts)>, Interrupted> {
         Ok(parts)
     }
+    fn share(&self, given: Vec<u8>) -> Result<Vec<u8>, Interrupted> {
+        Ok(given)
+    }
 }
 
 /// A send whose message still lies in the sender's arena.

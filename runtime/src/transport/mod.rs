@@ -8,7 +8,9 @@
 pub mod collective;
 pub mod local;
 pub mod place;
+pub mod remote;
 pub mod routes;
+pub mod tcp;
 mod waiting;
 
 use crate::arena::Place;
@@ -55,6 +57,11 @@ pub trait Fabric: Send + Sync {
     /// # Errors
     /// When interrupted.
     fn gather(&self, parts: Vec<(u32, Parts)>) -> Result<Vec<(u32, Parts)>, Interrupted>;
+    /// Gives all processes what rank 0's process gives; what the others give is not looked at. All processes call it, in the same order.
+    ///
+    /// # Errors
+    /// When interrupted.
+    fn share(&self, given: Vec<u8>) -> Result<Vec<u8>, Interrupted>;
 }
 
 /// Moves data for one rank.

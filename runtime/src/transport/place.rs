@@ -41,10 +41,15 @@ pub fn instruction(programs: &[Program], rank: u32, position: Option<Position>) 
     Some((program, program.phase(position.phase).get(position.instruction as usize)?))
 }
 
+/// Whether an instruction is a communication.
+pub fn is_communication(kind: &InstructionKind) -> bool {
+    use InstructionKind::{Collective, Receive, Send};
+    matches!(kind, Send { .. } | Receive { .. } | Collective { .. })
+}
+
 /// Whether the instruction at a position is a communication.
 pub fn communicates(programs: &[Program], rank: u32, position: Option<Position>) -> bool {
-    use InstructionKind::{Collective, Receive, Send};
-    matches!(instruction(programs, rank, position).map(|(_, i)| &i.kind), Some(Send { .. } | Receive { .. } | Collective { .. }))
+    instruction(programs, rank, position).is_some_and(|(_, i)| is_communication(&i.kind))
 }
 
 /// Where a rank is, in words.
@@ -52,11 +57,15 @@ pub fn whereabouts(programs: &[Program], rank: u32, position: Option<Position>) 
     let (Some((program, _)), Some(p)) = (program_of(programs, rank), position) else { return format!("rank {rank} has not begun the step") };
     let at = instruction(programs, rank, position);
     let what = at.map_or_else(|| "the end".into(), |(_, i)| format!("the {} of {}", action_name(&i.kind), i.source));
-    let when = match p.phase {
+    format!("rank {rank} (stage {}) is at {what}, {}", program.stage, when(p))
+}
+
+/// The part of a step that a position is in, in words.
+pub fn when(p: Position) -> String {
+    match p.phase {
         Phase::Before => "before the first microbatch".to_string(),
         Phase::Forward => format!("in the forward of microbatch {}", p.microbatch),
         Phase::Backward => format!("in the backward of microbatch {}", p.microbatch),
         Phase::After => "after the last microbatch".to_string(),
-    };
-    format!("rank {rank} (stage {}) is at {what}, {when}", program.stage)
+    }
 }
