@@ -27,7 +27,8 @@ const DEVICES: [(&str, fn() -> DeviceKind); 19] = [
     ("H200-NVL-141GB", || hopper(141, 4800.0, 0.845, 600.0)),
     ("GH200-96GB", || hopper(96, 4000.0, 0.87, 900.0)),
     ("B200-SXM-180GB", || blackwell(180, 1000.0, 2250.0, 4500.0)),
-    ("GB200-186GB", || blackwell(186, 1200.0, 2500.0, 5000.0)),
+    // Of 1,200 W that it may take, steps show what 1,000 W sustain.
+    ("GB200-186GB", || blackwell(186, 1000.0, 2500.0, 5000.0)),
     ("B300-SXM-288GB", || blackwell(288, 1100.0, 2250.0, 4500.0)),
     ("GB300-288GB", || blackwell(288, 1400.0, 2500.0, 5000.0)),
 ];

@@ -113,6 +113,8 @@ pub struct Cluster {
     pub solo_speedup: f64,
     /// Whether collectives in two levels (inside nodes, then between them) are to be had; NCCL has none.
     pub two_level: bool,
+    /// Whether the library knows that a tree between two nodes sends every buffer once where a ring sends it twice; those of before 2023 did not.
+    pub pair_trees: bool,
     /// Racks, where they matter.
     pub racks: Option<Racks>,
     /// Price of one device for an hour, in the currency of the file.

@@ -278,7 +278,7 @@ impl Wire<'_> {
     fn tree_of_nodes(&self) -> Seconds {
         let trips = match self.group.nodes {
             0 | 1 => return Seconds(0.0),
-            2 => 1.0,
+            2 if self.cluster.pair_trees => 1.0,
             _ if self.cluster.inter.in_network_reduction => 1.0,
             _ => 2.0,
         };

@@ -33,7 +33,7 @@ const fn machine(name: &'static str, device: &'static str, per_node: u32, link: 
 }
 
 const MACHINES: [Machine; 24] = [
-    machine("dgx-1", "V100-SXM2-16GB", 8, cube_mesh, || infiniband("InfiniBand EDR", 12.5e9, 4)),
+    machine("dgx-1", "V100-SXM2-16GB", 8, cube_mesh, || edr(4)),
     machine("p3.16xlarge", "V100-SXM2-16GB", 8, cube_mesh, || ethernet("25 Gb/s Ethernet", 3.125e9, 1)),
     machine("p3dn.24xlarge", "V100-SXM2-32GB", 8, cube_mesh, || ethernet("100 Gb/s Ethernet", 12.5e9, 1)),
     machine("jean-zay-v100", "V100-SXM2-32GB", 4, quad, || omni_path(4)),
@@ -114,6 +114,7 @@ fn nodes_of(machine: &Machine, nodes: u32) -> Cluster {
         collective_launch: Seconds(18.5e-6),
         solo_speedup: 1.0,
         two_level: false,
+        pair_trees: true,
         racks: None,
         price: None,
         kinds: Vec::new(),
@@ -151,6 +152,7 @@ fn local(n: u32) -> Cluster {
         collective_launch: Seconds(8e-6 * (f64::from(n) / CORES).max(1.0)),
         solo_speedup: (f64::from(n) / CORES).max(1.0),
         two_level: false,
+        pair_trees: true,
         racks: None,
         price: None,
         kinds: Vec::new(),
@@ -241,6 +243,11 @@ fn network(name: &str, bandwidth: f64, adapters: u32, efficiency: f64, step: f64
 
 fn infiniband(name: &str, bandwidth: f64, adapters: u32) -> Network {
     network(name, bandwidth, adapters, 0.92, 6e-6, 20e-6)
+}
+
+/// Adapters of 100 Gb/s in hosts with PCIe 3, whose lanes a device's traffic crosses on its way: they carry less than the wire.
+fn edr(adapters: u32) -> Network {
+    network("InfiniBand EDR", 12.5e9, adapters, 0.72, 6e-6, 20e-6)
 }
 
 /// The generations of AWS's fabric differ in their latency most.

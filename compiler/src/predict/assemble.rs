@@ -406,7 +406,12 @@ fn bill(passes: &[[Pass; 2]], once: &Once, times: f64, step: Seconds) -> Bill {
 fn memory(solved: &Solved, setting: &Setting, f: &Framework, own: &[(u32, u32)], in_flight: f64, microbatches: u32, place: &dyn Fn(u32) -> u32) -> Kinds {
     let depth = &solved.depth;
     let mut k = Kinds::default();
-    for &l in own.iter().flat_map(|&(a, b)| &depth[a as usize..b as usize]) {
+    // What follows the last block goes back at once, however many chunks of the stage are in flight.
+    let end = depth.iter().rposition(|&l| solved.blocks[l as usize]).map_or(depth.len(), |i| i + 1);
+    for i in own.iter().flat_map(|&(a, b)| a as usize..b as usize) {
+        let l = depth[i];
+        let at_once = i >= end && matches!(setting.schedule, Order::OneFOneB | Order::Interleaved(_));
+        let in_flight = if at_once { in_flight.min(1.0) } else { in_flight };
         let (cost, inputs) = (&solved.entry.layers[l as usize], &solved.parts.inputs[l as usize]);
         // What is made of parameters before the microbatches is a copy of them.
         k.parameters += inputs[0] + (cost.resident - inputs.iter().sum::<f64>()).max(0.0);
@@ -415,8 +420,10 @@ fn memory(solved: &Solved, setting: &Setting, f: &Framework, own: &[(u32, u32)],
         let forward = &solved.parts.layers[l as usize][Phase::Forward as usize];
         // What is not in blocks and multiplies makes logits.
         let logits = if solved.blocks[l as usize] { 0.0 } else { forward.largest * f.logit_bytes };
+        // Of what is repeated the results are not kept.
+        let again = if setting.recompute == Recompute::Selective && solved.blocks[l as usize] { forward.results * f.selective_products } else { 0.0 };
         let kept_scores = if setting.recompute == Recompute::None { forward.scores } else { 0.0 };
-        k.activations += (cost.saved + kept_scores) * in_flight;
+        k.activations += ((cost.saved - again).max(0.0) + kept_scores) * in_flight;
         k.temporaries = k.temporaries.max(cost.transient + forward.scores - kept_scores + logits + inputs[2] * f64::from(microbatches) / 2.0);
     }
     for x in &solved.entry.shared {
@@ -425,6 +432,10 @@ fn memory(solved: &Solved, setting: &Setting, f: &Framework, own: &[(u32, u32)],
             k.parameters += x.bytes;
             k.gradients += x.bytes * f.gradient_kept / 2.0;
         }
+    }
+    if setting.offload == Offload::None {
+        // Two moments of four bytes an element.
+        k.temporaries = k.temporaries.max(k.optimizer / 8.0 * f.update_bytes);
     }
     k.overhead = f.overhead.0 as f64 + f.fragmentation * k.allocated();
     k

@@ -47,6 +47,16 @@ pub struct Framework {
     pub selective_is_attention: bool,
     /// Share of the forward's products that selective recomputation repeats, beside what streams (every second one in torchtitan).
     pub selective_products: f64,
+    /// Bytes of memory that are moved to narrow one element of a product's operand to 8 bits: its largest value is found, and it is written, transposed as well.
+    pub cast_bytes: f64,
+    /// Rate of the gathers and scatters of partitioned parameters (ZeRO-3) against what the network gives: one parameter at a time, through copies.
+    pub partition_rate: f64,
+    /// The same of the parameters that are gathered after an update (ZeRO-1 and 2): broadcasts of each device's share, one after another, are slower.
+    pub gather_rate: f64,
+    /// Bytes that the update takes for one element of state while it is made: gradients in full precision, and what lists of tensors are computed to.
+    pub update_bytes: f64,
+    /// Whether its library of collectives takes a tree between two nodes (see [`cost_model::Cluster::pair_trees`]).
+    pub pair_trees: bool,
     /// Bytes beside the plan's that a logit takes while the loss is computed: copies in full precision, and their gradients.
     pub logit_bytes: f64,
     /// Whether devices of a tensor axis that have the same send a part each to the next stage.
@@ -84,6 +94,11 @@ impl Framework {
             repeats_layers: false,
             selective_is_attention: false,
             selective_products: 0.0,
+            cast_bytes: 0.0,
+            partition_rate: 1.0,
+            gather_rate: 1.0,
+            update_bytes: 0.0,
+            pair_trees: true,
             logit_bytes: 0.0,
             sends_parts: false,
             accumulates: false,
@@ -110,6 +125,7 @@ impl Framework {
             vocabulary: 128,
             repeats_layers: true,
             logit_bytes: 4.0,
+            pair_trees: false,
             selective_is_attention: true,
             sends_parts: true,
             accumulates: true,
@@ -122,10 +138,26 @@ impl Framework {
             name: "deepspeed-2022",
             about: "Megatron-DeepSpeed of 2021 and 2022: as Megatron-LM of its time, with ZeRO on gradients of 16 bits",
             gradient_kept: 2.0,
+            partition_rate: 0.34,
             ..early.clone()
         };
-        let oneflow =
-            Framework { name: "oneflow-2021", about: "OneFlow of 2021: a static graph", overlap_gradients: 0.8, host: Seconds(2e-6), ..early.clone() };
+        let oneflow = Framework {
+            name: "oneflow-2021",
+            about: "OneFlow of 2021: a static graph",
+            overlap_gradients: 0.8,
+            host: Seconds(2e-6),
+            sends_parts: false,
+            gradient_kept: 2.0,
+            overhead: gib(1.4),
+            ..early.clone()
+        };
+        let first = Framework {
+            name: "megatron-2020",
+            about: "Megatron-LM until early 2021: every device of a stage sends all of it, fewer kernels are fused",
+            sends_parts: false,
+            traffic: 3.0,
+            ..early.clone()
+        };
         // Since 2023: flash attention, fused norms and activations, gradients reduced while the backward goes on.
         let core = Framework {
             name: "megatron-core",
@@ -138,10 +170,13 @@ impl Framework {
             gradient_wire: 4.0,
             overlap_gradients: 0.9,
             overlap_parameters: 0.9,
-            overlap_tensor: 0.4,
+            overlap_tensor: 0.7,
             interference: 0.1,
             vocabulary: 128,
             repeats_layers: true,
+            cast_bytes: 2.0,
+            // In full precision, and its gradient in 16 bits.
+            logit_bytes: 6.0,
             selective_is_attention: true,
             sends_parts: true,
             accumulates: true,
@@ -175,6 +210,11 @@ impl Framework {
             attention_rate: 1.0,
             products: 0.88,
             selective_products: 0.5,
+            // Its checkpoints stop where the last saved value was made again.
+            repeats_layers: false,
+            cast_bytes: 1.0,
+            overlap_tensor: 0.4,
+            logit_bytes: 11.5,
             traffic: 1.2,
             kernels: 1.5,
             host: Seconds(3e-6),
@@ -187,10 +227,12 @@ impl Framework {
             products: 0.88,
             gradient_wire: 2.0,
             gradient_kept: 2.0,
+            gather_rate: 0.55,
+            update_bytes: 12.0,
             traffic: 1.8,
             ..fsdp.clone()
         };
-        vec![own, early, deepspeed, oneflow, core, fsdp, compiled, internevo]
+        vec![own, first, early, deepspeed, oneflow, core, fsdp, compiled, internevo]
     }
 
     /// With a parameter set to something else: times in microseconds, memory in GiB, flags as 0 or 1.
@@ -198,7 +240,7 @@ impl Framework {
     /// # Errors
     /// `E0421` for a key that there is not.
     pub fn assume(&mut self, key: &str, value: f64) -> Result<()> {
-        const KEYS: [&str; 21] = [
+        const KEYS: [&str; 26] = [
             "traffic",
             "kernels",
             "host",
@@ -220,6 +262,11 @@ impl Framework {
             "attention-rate",
             "selective-products",
             "logit-bytes",
+            "cast-bytes",
+            "partition-rate",
+            "gather-rate",
+            "update-bytes",
+            "pair-trees",
         ];
         match key {
             "traffic" => self.traffic = value,
@@ -243,6 +290,11 @@ impl Framework {
             "attention-rate" => self.attention_rate = value.max(1e-3),
             "selective-products" => self.selective_products = value,
             "logit-bytes" => self.logit_bytes = value,
+            "cast-bytes" => self.cast_bytes = value,
+            "partition-rate" => self.partition_rate = value.max(1e-3),
+            "gather-rate" => self.gather_rate = value.max(1e-3),
+            "update-bytes" => self.update_bytes = value,
+            "pair-trees" => self.pair_trees = value > 0.0,
             _ => {
                 let mut d = Diagnostic::input("E0421", format!("a framework has no parameter `{key}`")).with_note(format!("parameters: {}", KEYS.join(", ")));
                 if let Some(near) = ir::diagnostic::nearest(key, KEYS) {

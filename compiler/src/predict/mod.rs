@@ -121,7 +121,7 @@ pub fn predict(model: &Model, setting: &Setting, cluster: &Cluster, framework: &
 /// # Errors
 /// `E0503` if the program was not solved.
 pub fn solve(model: &Model, prepared: &Prepared, setting: &Setting, cluster: &Cluster, framework: &Framework) -> Result<Solved> {
-    let prices = AnalyticModel::new(cluster.clone());
+    let prices = AnalyticModel::new(Cluster { pair_trees: cluster.pair_trees && framework.pair_trees, ..cluster.clone() });
     let (sizes, roles) = setting.mesh();
     let mesh = Mesh::new(&sizes);
     let cx = ShardContext { step: &prepared.step, groups: &prepared.groups, mesh: &mesh, model: &prices, stored: &prepared.stored };

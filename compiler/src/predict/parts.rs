@@ -53,6 +53,8 @@ pub struct Load {
     pub traffic: [f64; 5],
     /// Elements of the largest product's result.
     pub largest: f64,
+    /// Bytes of the products' results.
+    pub results: f64,
     /// Kernels started.
     pub kernels: f64,
     /// Arithmetic of products and attention.
@@ -82,6 +84,7 @@ impl Load {
         self.flops += o.flops;
         self.repeated += o.repeated;
         self.scores += o.scores;
+        self.results += o.results;
         self.largest = self.largest.max(o.largest);
         self.weights += o.weights;
         self.traffic.iter_mut().zip(o.traffic).for_each(|(a, b)| *a += b);
@@ -235,7 +238,13 @@ pub(super) fn parts(p: &Prepared, bench: &mut Bench<'_>, picks: &[usize], mesh: 
                     call = CollectiveCall { kind: CollectiveKind::AllReduce, bytes: Bytes(rows), dtype };
                 }
                 let group = model.cluster().group(mesh, 0, &axes);
-                let seconds = model.collective(&call, &group).time.0;
+                let partitioned = axes.iter().any(|a| matches!(roles.get(a.0 as usize), Some(Role::Data { zero: 3 })));
+                let rate = match traffic {
+                    Traffic::Parameters | Traffic::Gradients if partitioned => framework.partition_rate,
+                    Traffic::Parameters => framework.gather_rate,
+                    _ => 1.0,
+                };
+                let seconds = model.collective(&call, &group).time.0 / rate;
                 load.traffic[traffic as usize] += seconds;
                 out.exchanges.push(Exchange {
                     layer: place.layer,
@@ -346,7 +355,13 @@ fn narrowed(dtype: DType, arithmetic: Arithmetic) -> DType {
 fn execute(work: &Work, model: &dyn CostModel, f: &Framework, arithmetic: Arithmetic, phase: Phase, load: &mut Load) {
     match work {
         Work::Product(shape) => {
+            load.results += (shape.batch * shape.m * shape.n * shape.dtype.bytes()) as f64;
             let shape = MatMulShape { dtype: narrowed(shape.dtype, arithmetic), ..*shape };
+            if arithmetic == Arithmetic::Eight && shape.dtype.bytes() == 1 {
+                let device = &model.cluster().device;
+                let operands = (shape.batch * (shape.m * shape.k + shape.k * shape.n)) as f64;
+                load.streams += operands * f.cast_bytes / (device.memory_bandwidth.0 * device.memory_efficiency);
+            }
             load.products += model.matmul(&shape).0 / f.products;
             load.flops += shape.flops().0;
             load.largest = load.largest.max((shape.batch * shape.m * shape.n) as f64);
