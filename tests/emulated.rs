@@ -5,6 +5,7 @@ mod support;
 use ir::interp::Tensor;
 use ir::plan::{Code, Plan};
 use runtime::device::emulated::Emulation;
+use std::process::Command;
 use std::sync::Arc;
 use support::emulator::{CHECKS, compile_for_both, emulate};
 use support::verify::{Judged, Oracle, results_of};
@@ -137,6 +138,40 @@ fn exported_models_have_their_losses() {
                 assert!((got - want).abs() <= tolerance * want.abs(), "{name} {flags}: loss {got} in step {step}, XLA has {want}");
             }
         }
+    }
+}
+
+/// Runs the command; its exit code and everything it printed.
+fn shardwright(arguments: &[&str]) -> (i32, String) {
+    let output = Command::new(env!("CARGO_BIN_EXE_shardwright")).args(arguments).output().expect("the command starts");
+    let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+    (output.status.code().unwrap_or(-1), text)
+}
+
+#[test]
+fn the_command_line_chooses_the_device() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let model = bundled("mlp").path;
+    let (model, inputs) = (model.display().to_string(), model.with_extension("safetensors").display().to_string());
+    let [gpu, cpu] = ["cuda:sm_80", "cpu"].map(|target| {
+        let path = folder.path().join(target.replace(':', "-")).display().to_string();
+        let (code, text) = shardwright(&["compile", &model, "--cluster", "local:2", "--target", target, "-o", &path]);
+        assert_eq!(code, 0, "{text}");
+        path
+    });
+    let emulated = ["--inputs", &inputs, "--device", "ptx-emulator", "--emulator-checks", "--emulator-perturb", "7"];
+    let (code, text) = shardwright(&[&["verify", &gpu], &emulated[..]].concat());
+    assert!(code == 0 && text.contains("after 1 step  7 of 7 tensors within") && text.contains("after 3 steps  7 of 7"), "{text}");
+    let (code, text) = shardwright(&[&["run", &gpu, "--zeros", "--steps", "2"], &emulated[..]].concat());
+    assert!(code == 0 && text.contains("step 1  loss 0.541296"), "{text}");
+    for (arguments, status, parts) in [
+        (["run", &gpu, "--device", "cpu"].as_slice(), 1, ["E0607", "cuda (sm_80)", "--target cpu"]),
+        (&["verify", &cpu, "--device", "ptx-emulator"], 1, ["E0607", "cpu (x86-64-v3)", "--target cuda:sm_80"]),
+        (&["run", &cpu, "--emulator-checks"], 2, ["E0409", "--emulator-checks", "--device ptx-emulator"]),
+        (&["run", &cpu, "--emulator-perturb", "7"], 2, ["E0409", "--emulator-perturb", "--device ptx-emulator"]),
+    ] {
+        let (code, text) = shardwright(arguments);
+        assert!(code == status && parts.iter().all(|p| text.contains(p)), "{arguments:?} ends with {code}: {text}");
     }
 }
 

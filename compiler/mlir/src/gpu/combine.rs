@@ -12,6 +12,8 @@ use ir::kernel::NodeId;
 pub(super) const WARP: u64 = 32;
 /// Bytes of shared memory that an entry may declare.
 const SHARED: u64 = 48 << 10;
+/// Parts that every thread of a point adds up by itself.
+const FEW: u64 = 4;
 
 impl Writer<'_> {
     /// The parts `v` of the reduction `id` that this thread and the others of its point have, as one.
@@ -96,8 +98,28 @@ impl Writer<'_> {
         let part = self.share(v);
         self.b.store_aligned(part, slot, access_alignment(ty));
         self.b.barrier();
+        // Threads halve the parts until few are left, or each would hold all of them in registers at once.
+        let mut left = m.fold_threads;
+        while left > FEW {
+            left /= 2;
+            let half = self.b.index(left as i64);
+            let folds = self.b.compare_int("ult", self.fold_thread, half);
+            let far = self.b.index((left * m.point_threads) as i64);
+            self.guarded(Some(folds), |w| {
+                let at = w.b.index_add(w.thread, far);
+                let at = w.b.index_mul(at, lanes);
+                let other = w.b.offset(base, at, ty.elem);
+                let [near, far] = [slot, other].map(|s| w.b.load_aligned(s, ty, access_alignment(ty)));
+                let [near, far] = [near, far].map(|part| w.loaded_from_shared(part, v.ty));
+                let sum = w.folded(id, near, far)?;
+                let sum = w.share(sum);
+                w.b.store_aligned(sum, slot, access_alignment(ty));
+                Ok(())
+            })?;
+            self.b.barrier();
+        }
         let mut sum = None;
-        for fold in 0..m.fold_threads {
+        for fold in 0..left {
             let row = self.b.index((fold * m.point_threads) as i64);
             let at = if fold == 0 { self.point_thread } else { self.b.index_add(self.point_thread, row) };
             let at = self.b.index_mul(at, lanes);
