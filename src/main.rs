@@ -15,6 +15,7 @@ mod given;
 mod interrupt;
 mod judge;
 mod kernels;
+mod metrics;
 mod outputs;
 mod predict;
 mod processes;

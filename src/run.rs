@@ -5,6 +5,7 @@
 
 use crate::device::DeviceArgs;
 use crate::diagnostics::Terminal;
+use crate::metrics::Metrics;
 use crate::outputs::check_outputs;
 use crate::processes::{self, Flags, Member, Role};
 use ir::plan::Plan;
@@ -54,6 +55,12 @@ pub(crate) struct Args {
     trace: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
+    /// Write figures of every step as lines of JSON: losses, times, gradients' norms, memory. With `--resume` a file that is there is continued.
+    #[arg(long, value_name = "FILE")]
+    metrics: Option<PathBuf>,
+    /// Write the same figures as event files for TensorBoard.
+    #[arg(long, value_name = "DIR")]
+    tensorboard: Option<PathBuf>,
     /// How many seconds a rank waits for another before the run fails.
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     timeout: u64,
@@ -126,7 +133,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         return Err(Diagnostic::input("E0409", "`--steps 0`: there is nothing to run").with_help("give at least 1").into());
     }
     let sources = [("the plan", args.plan.as_path())];
-    check_outputs(&sources, &[("--save", args.save.as_deref()), ("--trace", args.trace.as_deref())])?;
+    check_outputs(&sources, &[("--save", args.save.as_deref()), ("--trace", args.trace.as_deref()), ("--metrics", args.metrics.as_deref())])?;
     args.processes.check()?;
     let role = processes::role(&args.processes)?;
     let plan = Arc::new(read_executable(&args.plan)?);
@@ -197,6 +204,7 @@ fn execute(args: &Args, plan: &Arc<Plan>, member: Option<&Member>, terminal: &Te
         }
         _ => None,
     };
+    let mut metrics = Metrics::open(plan, args.metrics.as_deref(), args.tensorboard.as_deref(), resumed.as_ref().map(|c| c.manifest.step), first_process)?;
     let options = Options { timeout: Duration::from_secs(args.timeout), trace: args.trace.is_some() };
     let mut session = match member {
         Some(member) => {
@@ -209,6 +217,9 @@ fn execute(args: &Args, plan: &Arc<Plan>, member: Option<&Member>, terminal: &Te
         session.save_to(store, options.timeout)?;
     }
     opened(args, &session, terminal);
+    if let Some(metrics) = &mut metrics {
+        terminal.notes(&metrics.begin(&mut session)?);
+    }
     begin(&mut session, &together, resumed.as_ref(), terminal)?;
     let steps = args.steps.unwrap_or_else(|| batches.as_ref().map_or(1, Batches::steps));
     if steps <= first {
@@ -220,6 +231,9 @@ fn execute(args: &Args, plan: &Arc<Plan>, member: Option<&Member>, terminal: &Te
         let report = session.step(&batch)?;
         settle(&mut session, &mut unsaved, terminal);
         print(plan, &report, terminal);
+        if let Some(metrics) = &mut metrics {
+            terminal.notes(&metrics.step(&mut session, &report)?);
+        }
         if args.save_every.is_some_and(|k| (step + 1) % k == 0 || step + 1 == steps) {
             session.save()?;
         }
@@ -325,17 +339,17 @@ fn print(plan: &Plan, report: &StepReport, terminal: &Terminal) {
 }
 
 /// What a scalar is called in a line: its own name when that says more than a position, `loss` for the loss.
-fn label(is_loss: bool, name: &str) -> &str {
+pub(crate) fn label(is_loss: bool, name: &str) -> &str {
     let says_something = name.chars().any(char::is_alphabetic) && name.strip_prefix("result").is_none_or(|rest| rest.chars().any(char::is_alphabetic));
     if says_something || !is_loss { name } else { "loss" }
 }
 
-fn element_type(plan: &Plan, result: u32) -> Option<DType> {
+pub(crate) fn element_type(plan: &Plan, result: u32) -> Option<DType> {
     plan.source.main().and_then(|g| g.outputs.get(result as usize).map(|v| g.ty(*v).dtype))
 }
 
 /// The value with the digits its element type has; an integer is one.
-fn number(ty: Option<DType>, value: f64) -> Value {
+pub(crate) fn number(ty: Option<DType>, value: f64) -> Value {
     match ty {
         Some(DType::F32) => json!((value as f32).to_string().parse().unwrap_or(value)),
         Some(t) if !t.is_float() && value < 0.0 => json!(value as i64),

@@ -404,6 +404,27 @@ fn heads(canonical: &Canonical, batch: u64) -> Option<u64> {
     graph.ops.values().filter_map(of).min()
 }
 
+/// FLOPs of a matrix product, convolution or attention, and what its operands are; none for other ops, which do not count as the model's.
+pub fn product_flops(graph: &ir::Graph, op: &ir::graph::Op) -> Option<(f64, ir::DType)> {
+    let dtype = graph.ty(*op.operands.first()?).dtype;
+    let shape = |i: usize| &graph.ty(op.operands[i]).shape;
+    let flops = match &op.kind {
+        OpKind::Dot(d) => MatMulShape::of_dot(d, shape(0), shape(1), dtype).flops().0,
+        OpKind::Convolution(d) => {
+            let out: u64 = graph.ty(op.results[0]).elements();
+            let kernel = shape(1);
+            2.0 * out as f64 * (kernel.iter().product::<u64>() / kernel[d.kernel_output].max(1)) as f64
+        }
+        OpKind::Attention(a) | OpKind::AttentionGrad { attention: a, .. } => {
+            let backward = matches!(op.kind, OpKind::AttentionGrad { .. });
+            let shapes = [shape(0).clone(), shape(1).clone(), shape(2).clone()];
+            crate::shard::strategy::attention_work(a, &shapes, backward, dtype, Bytes(0)).flops().0
+        }
+        _ => return None,
+    };
+    Some((flops, dtype))
+}
+
 /// What a step takes and does.
 fn work(canonical: &Canonical, analysis: &Analysis, one: &Prepared, cluster: &Cluster) -> Work {
     let graph = &canonical.graph;
@@ -414,23 +435,7 @@ fn work(canonical: &Canonical, analysis: &Analysis, one: &Prepared, cluster: &Cl
     let mut of_layer = vec![(0.0, 0.0); one.layers.layers.len()];
     let step = &one.step.graph;
     for (id, op) in step.ops.iter().filter(|(id, _)| matches!(one.step.phase_of(*id), Phase::Forward | Phase::Backward)) {
-        let Some(&first) = op.operands.first() else { continue };
-        let shape = |i: usize| &step.ty(op.operands[i]).shape;
-        let dtype = step.ty(first).dtype;
-        let flops = match &op.kind {
-            OpKind::Dot(d) => MatMulShape::of_dot(d, shape(0), shape(1), dtype).flops().0,
-            OpKind::Convolution(d) => {
-                let out: u64 = step.ty(op.results[0]).elements();
-                let kernel = shape(1);
-                2.0 * out as f64 * (kernel.iter().product::<u64>() / kernel[d.kernel_output].max(1)) as f64
-            }
-            OpKind::Attention(a) | OpKind::AttentionGrad { attention: a, .. } => {
-                let backward = matches!(op.kind, OpKind::AttentionGrad { .. });
-                let shapes = [shape(0).clone(), shape(1).clone(), shape(2).clone()];
-                crate::shard::strategy::attention_work(a, &shapes, backward, dtype, Bytes(0)).flops().0
-            }
-            _ => continue,
-        };
+        let Some((flops, dtype)) = product_flops(step, op) else { continue };
         let layer = &mut of_layer[one.layers.of[id.0 as usize] as usize];
         layer.0 += flops;
         layer.1 += flops / cluster.device.peak.of(dtype).0;

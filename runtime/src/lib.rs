@@ -11,6 +11,7 @@ pub mod checkpoint;
 pub mod device;
 pub mod element;
 pub mod measure;
+pub mod metrics;
 pub mod processes;
 pub mod session;
 pub mod strided;

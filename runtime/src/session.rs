@@ -15,6 +15,7 @@ use crate::checkpoint::{Checkpoint, Store};
 use crate::device::cpu::CpuDevice;
 use crate::device::cpu::code::Object;
 use crate::device::{Device, Seat};
+use crate::metrics::{Layout, RankStep, StepFigures};
 use crate::tensor::{Arguments, Tensor};
 use crate::trace::{self, Event, Recorder};
 use crate::transport::local::Hub;
@@ -74,6 +75,8 @@ enum Command {
     Collect { arguments: bool, wanted: Arc<Vec<u32>> },
     Recorded,
     Sequence(Option<Lane>),
+    Measure,
+    Measured,
     Prepare { plan: Arc<Plan>, tell: Sender<Told> },
     Snapshot { step: u64, folder: Arc<Path> },
 }
@@ -83,6 +86,7 @@ enum Reply {
     Bound,
     Parts(Parts),
     Recorded(Vec<Event>),
+    Measured(RankStep),
     Prepared { snapshot: usize },
     Failed,
 }
@@ -103,6 +107,8 @@ pub struct Session {
     steps: u64,
     /// After the threads, which end first: what they have begun to save is then finished.
     saving: Option<Saving>,
+    /// Where gradients are, when steps are measured.
+    layout: Option<Layout>,
 }
 
 impl Session {
@@ -196,6 +202,7 @@ impl Session {
             first: 0,
             steps: 0,
             saving: None,
+            layout: None,
         };
         for rank in fabric.ranks() {
             let (command, commands) = channel();
@@ -324,6 +331,31 @@ impl Session {
     /// What became of the next checkpoint that was begun; with `wait`, waits for it. None when none is under way.
     pub fn saved(&mut self, wait: bool) -> Option<Outcome> {
         self.saving.as_mut()?.finished(wait)
+    }
+
+    /// Measures every step from the next on; what is measured is told by the layout.
+    ///
+    /// # Errors
+    /// When the session has failed.
+    pub fn measure(&mut self) -> Result<&Layout> {
+        self.tell(|| Command::Measure)?;
+        Ok(self.layout.insert(Layout::new(&self.plan)))
+    }
+
+    /// What all ranks measured in the last step; none where rank 0 is not, before the first step and where steps are not measured.
+    ///
+    /// # Errors
+    /// When the session has failed.
+    pub fn measured(&mut self) -> Result<Option<StepFigures>> {
+        if self.layout.is_none() || self.steps == 0 {
+            return Ok(None);
+        }
+        let encoded = |r: &Reply| if let Reply::Measured(m) = r { vec![(0, postcard::to_stdvec(m).expect("invariant: figures serialize"))] } else { Vec::new() };
+        let given = self.tell(|| Command::Measured)?.iter().map(encoded).collect();
+        let decoded = |(_, parts): &(u32, Parts)| parts.first().and_then(|(_, bytes)| postcard::from_bytes(bytes).ok()).unwrap_or_default();
+        let ranks: Vec<RankStep> = self.exchange(given)?.iter().map(decoded).collect();
+        let step = self.first + self.steps - 1;
+        Ok(self.layout.as_ref().filter(|_| !ranks.is_empty()).map(|layout| StepFigures::new(step, layout, ranks)))
     }
 
     /// The state as whole tensors, by argument number.
@@ -497,6 +529,12 @@ fn serve(shared: &Shared, rank: u32, recorder: Option<Recorder>, commands: &Rece
             Command::Collect { arguments, wanted } => Ok(Reply::Parts(worker.collect(arguments, |i| wanted.contains(&i)))),
             Command::Sequence(None) => Ok(Reply::Parts(agreement::digests(&worker))),
             Command::Sequence(Some(lane)) => Ok(Reply::Parts(agreement::entries(&worker, lane))),
+            Command::Measure => {
+                let (program, _) = program_of(&shared.programs, rank).expect("invariant: every rank has a program");
+                worker.measure(program);
+                Ok(Reply::Bound)
+            }
+            Command::Measured => Ok(Reply::Measured(worker.measured().cloned().unwrap_or_default())),
             Command::Recorded => Ok(Reply::Recorded(worker.recorded())),
             Command::Prepare { plan, tell } => {
                 // Who collects may have ended already; then nobody is to be told.

@@ -6,6 +6,7 @@
 use crate::arena::Place;
 use crate::binding::Block;
 use crate::device::{Device, Position, Region, Seat};
+use crate::metrics::{Meter, RankStep};
 use crate::tensor::Arguments;
 use crate::trace::{Event, Recorder, Stream};
 use crate::transport::collective::Collective;
@@ -77,6 +78,7 @@ pub struct Worker {
     recorder: Option<Recorder>,
     /// The ranks of every group it takes part in.
     groups: Vec<(u32, Vec<u32>)>,
+    meter: Option<Meter>,
 }
 
 /// What a worker needs to know of the plan beside its program.
@@ -137,6 +139,7 @@ impl Worker {
             staging: vec![0; longest],
             recorder,
             groups,
+            meter: None,
         })
     }
     /// Writes this rank's parts of some arguments.
@@ -196,12 +199,23 @@ impl Worker {
     /// # Errors
     /// When this rank or another fails; the first failure's reason is kept by the transport.
     pub fn step(&mut self) -> Result<(), Interrupted> {
-        if self.recorder.is_some() {
-            self.walk::<true>()?
-        } else {
-            self.walk::<false>()?
+        match (self.recorder.is_some(), self.meter.is_some()) {
+            (false, false) => self.walk::<false, false>()?,
+            (true, false) => self.walk::<true, false>()?,
+            (false, true) => self.walk::<false, true>()?,
+            (true, true) => self.walk::<true, true>()?,
         }
-        self.transport.finish()
+        self.transport.finish()?;
+        self.meter.iter_mut().for_each(Meter::end);
+        Ok(())
+    }
+    /// Measures from the next step on; the program is its own.
+    pub fn measure(&mut self, program: &Program) {
+        self.meter = Some(Meter::new(program));
+    }
+    /// What the last step measured; none unless it does.
+    pub fn measured(&self) -> Option<&RankStep> {
+        self.meter.as_ref().map(Meter::last)
     }
     /// What was recorded so far.
     pub fn recorded(&self) -> Vec<Event> {
@@ -228,7 +242,10 @@ impl Worker {
         self.transport.fail(reason);
     }
 
-    fn walk<const TRACE: bool>(&mut self) -> Result<(), Interrupted> {
+    fn walk<const TRACE: bool, const METER: bool>(&mut self) -> Result<(), Interrupted> {
+        if METER && let Some(meter) = &mut self.meter {
+            meter.begin();
+        }
         for (number, (step, range)) in self.schedule.iter().enumerate() {
             let m = step.microbatch;
             for (i, prepared) in self.phases[step.phase as usize].iter().enumerate().take(range.end).skip(range.start) {
@@ -237,12 +254,24 @@ impl Worker {
                 for place in &prepared.settles {
                     self.transport.settle(region(self.arena, place, m))?;
                 }
+                let clock = if METER && let Some(meter) = &mut self.meter {
+                    meter.before(position, &*self.device);
+                    meter.clock(position)
+                } else {
+                    None
+                };
                 let start = if TRACE { self.recorder.as_ref().map_or(0, Recorder::now) } else { 0 };
                 match &prepared.action {
                     Action::Compute => self.device.execute(position).map_err(failed)?,
                     Action::Send { link, place, .. } => self.transport.send(*link, region(self.arena, place, m))?,
                     Action::Receive { link, place, .. } => self.transport.receive(*link, region(self.arena, place, m))?,
                     Action::Collective { group, collective } => self.transport.collective(*group, collective, m)?,
+                }
+                if METER
+                    && let Some(clock) = clock
+                    && let Some(meter) = &mut self.meter
+                {
+                    meter.done(clock);
                 }
                 if TRACE && let Some(recorder) = &mut self.recorder {
                     let (stream, message) = match &prepared.action {

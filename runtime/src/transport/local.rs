@@ -13,6 +13,7 @@ use super::place;
 use super::routes::{Route, Routes};
 use super::{Fabric, GroupId, Interrupted, LinkId, Parts, Transport};
 use crate::device::{Position, Region};
+use crate::metrics::waited_for;
 use ir::program::Program;
 use ir::{Diagnostic, Result};
 use std::ops::Range;
@@ -184,6 +185,7 @@ impl Hub {
         let begun = Instant::now();
         loop {
             if ready() {
+                waited_for(begun.elapsed());
                 return Ok(());
             }
             if self.poisoned.load(Ordering::SeqCst) {
