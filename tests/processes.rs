@@ -346,3 +346,75 @@ fn a_folder_without_records_is_said_so() {
     let told = flight();
     assert!(told.status.code() == Some(2) && String::from_utf8_lossy(&told.stderr).contains("E0658"));
 }
+
+/// Two network namespaces with a wire between them; they go when this is dropped.
+struct Hosts([String; 2]);
+
+impl Hosts {
+    const ADDRESSES: [&'static str; 2] = ["10.213.7.1", "10.213.7.2"];
+
+    /// None where the system does not permit it.
+    fn new() -> Option<Hosts> {
+        let names = ["a", "b"].map(|side| format!("shw{}{side}", std::process::id()));
+        let hosts = Hosts(names.clone());
+        let ip = |line: String| Command::new("ip").args(line.split_whitespace()).output().is_ok_and(|o| o.status.success());
+        let [a, b] = &names;
+        let made = ip(format!("netns add {a}")) && ip(format!("netns add {b}")) && ip(format!("link add wire netns {a} type veth peer name wire netns {b}"));
+        let up = |i: usize| {
+            let name = &names[i];
+            ip(format!("-n {name} addr add {}/24 dev wire", Self::ADDRESSES[i]))
+                && ip(format!("-n {name} link set wire up"))
+                && ip(format!("-n {name} link set lo up"))
+        };
+        (made && up(0) && up(1)).then_some(hosts)
+    }
+    fn inside(&self, host: usize, command: &Command) -> Command {
+        let mut inside = Command::new("ip");
+        inside.args(["netns", "exec", &self.0[host]]).arg(command.get_program()).args(command.get_args());
+        inside.stdout(Stdio::piped()).stderr(Stdio::piped());
+        inside
+    }
+    fn cut(&self) {
+        assert!(Command::new("ip").args(["-n", &self.0[0], "link", "set", "wire", "down"]).status().expect("ip runs").success());
+    }
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for name in &self.0 {
+            let _ = Command::new("ip").args(["netns", "del", name]).output();
+        }
+    }
+}
+
+#[test]
+fn a_host_that_is_cut_off_in_mid_step_is_noticed_on_both_sides() {
+    let Some(hosts) = Hosts::new() else {
+        eprintln!("left out: network namespaces are not permitted here");
+        return;
+    };
+    let start = |rank: usize| {
+        let mut command = hosts.inside(rank / 2, &run(plan(1), &["--steps", "100000", "--fault-timeout", "3"]));
+        command.env("RANK", rank.to_string()).env("WORLD_SIZE", "4").env("MASTER_ADDR", Hosts::ADDRESSES[0]).env("MASTER_PORT", "29500");
+        command.env("SHARDWRIGHT_SECRET", "of the test").spawn().expect("the command starts")
+    };
+    let mut children: Vec<Child> = (0..4).map(start).collect();
+    let mut first = children.remove(0);
+    let mut out = BufReader::new(first.stdout.take().expect("piped")).lines();
+    assert!((0..3).all(|_| out.next().is_some_and(|l| l.is_ok())), "steps are done over the wire");
+    hosts.cut();
+    let begun = Instant::now();
+    let reading = std::thread::spawn(move || out.map_while(Result::ok).count());
+    let mut told = String::new();
+    first.stderr.take().expect("piped").read_to_string(&mut told).expect("read");
+    assert_eq!(wait(&mut first), 1, "{told}");
+    reading.join().expect("read");
+    assert!(["rank 2", "rank 3"].iter().any(|r| told.contains(&format!("E0680]: {r} was not heard of for 3 s"))), "{told}");
+    let others: Vec<Ended> = children.into_iter().map(end).collect();
+    assert!(begun.elapsed() < Duration::from_secs(60), "{:?}", begun.elapsed());
+    assert!(others.iter().all(|e| e.code == 1), "all end");
+    assert!(!others[0].told.contains("error["), "rank 1 was told by rank 0, which has said it: {}", others[0].told);
+    for e in &others[1..] {
+        assert!(e.told.contains("E0683]: rank 0 was not heard of for 3 s"), "{}", e.told);
+    }
+}

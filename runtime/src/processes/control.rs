@@ -295,27 +295,31 @@ impl Control {
                 d = d.with_note(format!("{what}: {} more ranks", ranks.len() - 8));
             }
         }
-        if let Some(folder) = &self.watch.records {
-            d = d.with_help(format!("`shardwright flight {}` shows the ranks' records", folder.display()));
-        }
+        d = d.with_help(match &self.watch.records {
+            Some(folder) => format!("`shardwright flight {}` shows the ranks' records", folder.display()),
+            None => "with `--log-dir DIR` ranks keep flight records, which say more; `--resume` continues from a checkpoint".into(),
+        });
         self.decide(d);
     }
 
     /// Where a rank is, in words: as its flight record says where that can be read, for it is newer than its last beat.
     pub fn whereabouts(&self, rank: u32) -> String {
         let (mut word, mut number, mut steps) = self.board.of(rank);
+        let mut recorded = self.place.own().contains(&rank);
         if !self.place.own().contains(&rank)
             && let Some(folder) = &self.watch.records
             && let Some(last) = flight::last(folder, rank)
             && (last.step, last.number) >= (steps, number)
         {
             (word, number, steps) = (last.word, last.number, last.step);
+            recorded = true;
         }
         let at = place::unpack(word);
         let text = place::whereabouts(&self.programs, rank, at);
         let text = if at.is_none() && steps > 0 { format!("rank {rank} is between steps") } else { text };
         let text = if place::communicates(&self.programs, rank, at) { format!("{text} (communication {number})") } else { text };
-        format!("{text}, step {steps}")
+        let told = if recorded { "" } else { ", when it last told" };
+        format!("{text}, step {steps}{told}")
     }
 
     fn send(&self, process: u32, message: &Message) -> io::Result<()> {
