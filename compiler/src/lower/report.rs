@@ -115,7 +115,7 @@ pub fn report(plan: &Plan) -> Result<Report> {
     let mut moved: PrimaryMap<KernelId, Bytes> = PrimaryMap::new();
     for kernel in plan.kernels.values() {
         let traffic = mlir::cuda_traffic(&kernel.symbol(), kernel).map_err(failed)?;
-        moved.push(Bytes(traffic.iter().map(|t| t.read + t.written).sum()));
+        moved.push(Bytes(traffic.iter().map(mlir::Traffic::moved).sum()));
     }
     let mut rows: Vec<KernelRow> = plan
         .kernels

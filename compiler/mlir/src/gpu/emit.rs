@@ -14,10 +14,10 @@ use crate::emit::threads::Entry;
 use crate::error::Error;
 use crate::nest::Nest;
 use crate::schedule::{self, Order, Room};
-use ir::kernel::{Kernel, NodeId};
+use ir::kernel::{Kernel, NodeId, NodeKind};
 use ir::plan::Launch;
 use ir::{EntityId, SecondaryMap};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Range;
 
 /// A kernel's work over threads and passes.
@@ -35,6 +35,15 @@ pub(crate) struct Plan<'k> {
 pub(crate) struct Part {
     pub(crate) passes: Range<usize>,
     pub(crate) last: bool,
+}
+
+/// What a launch needs.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needs {
+    /// The nodes that read buffers.
+    pub(super) loads: BTreeSet<NodeId>,
+    /// Reductions whose values are used.
+    pub(super) reduces: BTreeSet<NodeId>,
 }
 
 impl<'k> Plan<'k> {
@@ -65,6 +74,40 @@ impl<'k> Plan<'k> {
             parts.push(Part { passes: passes..passes, last: true });
         }
         parts
+    }
+    /// The stores that a launch makes, by number.
+    pub(super) fn stores(&self, part: &Part) -> Vec<usize> {
+        (0..self.kernel.stores.len()).filter(|&s| self.order.in_pass[s].map_or(part.last, |p| part.passes.contains(&p))).collect()
+    }
+    /// What a launch loads, and the reductions it uses.
+    pub(super) fn needs(&self, part: &Part) -> Needs {
+        let varies_folded = |id: NodeId| self.nest.varies[id] & self.nest.reduced_mask != 0;
+        let mut open: Vec<NodeId> = self.stores(part).into_iter().map(|s| self.kernel.stores[s].value).filter(|&v| !varies_folded(v)).collect();
+        for pass in &self.order.passes[part.passes.clone()] {
+            open.extend(&pass.nodes);
+            let operands = pass.nodes.iter().chain(&pass.reduces).flat_map(|&n| self.kernel.operands(n));
+            open.extend(operands.filter(|&n| !varies_folded(n)));
+        }
+        let (mut seen, mut needs) = (BTreeSet::new(), Needs::default());
+        while let Some(id) = open.pop() {
+            if !seen.insert(id) {
+                continue;
+            }
+            match self.kernel.nodes[id].kind {
+                NodeKind::Load { .. } | NodeKind::Gather { .. } => {
+                    needs.loads.insert(id);
+                }
+                NodeKind::Reduce(..) => {
+                    needs.reduces.insert(id);
+                    continue;
+                }
+                _ => {}
+            }
+            if !varies_folded(id) {
+                open.extend(self.kernel.operands(id));
+            }
+        }
+        needs
     }
     /// Every reduction with the place of its parts in scratch, and the bytes of scratch.
     fn scratch(&self) -> (BTreeMap<NodeId, u64>, u64) {
@@ -219,8 +262,9 @@ impl<'k> Writer<'k> {
         if self.mapping.splits > 1 && !part.passes.is_empty() {
             self.split = Some(self.b.register("ctaid.y"));
         }
+        let needs = plan.needs(part);
         for pass in &plan.order.passes[..part.passes.start] {
-            for &id in &pass.reduces {
+            for &id in pass.reduces.iter().filter(|id| needs.reduces.contains(id)) {
                 self.restore(id)?;
             }
         }
@@ -478,7 +522,7 @@ impl<'k> Writer<'k> {
     }
 
     /// A loop in the text; the builder is lent to its body through this writer.
-    fn looped(&mut self, rounds: u64, carried: Vec<Val>, body: &mut dyn FnMut(&mut Self, Val, Vec<Val>) -> Result<Vec<Val>, Error>) -> Result<Vec<Val>, Error> {
+    pub(super) fn looped(&mut self, rounds: u64, carried: Vec<Val>, body: &mut dyn FnMut(&mut Self, Val, Vec<Val>) -> Result<Vec<Val>, Error>) -> Result<Vec<Val>, Error> {
         if rounds == 1 {
             let zero = self.b.index(0);
             return body(self, zero, carried);

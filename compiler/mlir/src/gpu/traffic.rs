@@ -1,28 +1,35 @@
-//! Bytes that a launch moves between the multiprocessors and global memory, counted from the accesses' index maps.
+//! Bytes that a launch moves between global memory and the multiprocessors, counted from the accesses' index maps without going over their elements.
 //!
-//! Memory moves in sectors of 32 bytes. A sector counts once for every block that loads it, however often the block does, as if each block had a cache
-//! that is empty at first and large enough; the same for stores. Buffers begin on a sector. A computed index stands for as many different elements as the
-//! points at which it is computed. Of many blocks a few are counted, evenly spaced, and stand for all.
+//! Memory moves in sectors of 32 bytes. What a launch touches of a buffer is a union of boxes seen through affine maps. Dimensions along which a map leaves
+//! no gap make *runs* of bytes; dimensions along which everything is repeated a whole number of sectors further multiply; what is left are runs, whose
+//! sectors are joined. A sector counts once a launch, as the emulator's `distinct` does (and the tests compare them), and once more for every further walk
+//! over what is folded that loads it again. Buffers begin on a sector. A computed index stands for as many different places as there are points at which
+//! it is computed, or as its bound allows.
 
 use super::emit::{Part, Plan};
-use super::mapping;
 use crate::error::Error;
-use crate::nest::Nest;
-use ir::kernel::{Kernel, NodeId, NodeKind};
-use std::collections::BTreeMap;
+use ir::kernel::{Affine, Kernel, NodeId, NodeKind};
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Bytes of a sector.
 pub const SECTOR: u64 = 32;
-/// Blocks that are counted.
-const SAMPLES: u64 = 24;
 
 /// Bytes that a launch moves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Traffic {
-    /// From global memory.
+    /// In sectors that are loaded.
     pub read: u64,
-    /// To global memory.
+    /// In sectors that are loaded again by later walks.
+    pub again: u64,
+    /// In sectors that are stored to.
     pub written: u64,
+}
+
+impl Traffic {
+    /// All of them.
+    pub fn moved(&self) -> u64 {
+        self.read + self.again + self.written
+    }
 }
 
 /// What each launch of `kernel` moves.
@@ -31,173 +38,170 @@ pub struct Traffic {
 /// Those of kernels that have no code.
 pub fn cuda_traffic(symbol: &str, kernel: &Kernel) -> Result<Vec<Traffic>, Error> {
     let plan = Plan::new(symbol, kernel)?;
-    Ok(plan.parts().iter().map(|part| Counter { plan: &plan, part }.traffic()).collect())
+    Ok(plan.parts().iter().map(|part| traffic(&plan, part)).collect())
 }
 
-/// An access that a launch makes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Access {
-    Load(NodeId),
-    Store(usize),
+/// A box of bytes: a run of `bytes` from `offset` on, repeated along dimensions of so many bytes and so many steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Runs {
+    offset: i64,
+    bytes: i64,
+    /// By ascending stride; strides are longer than what they repeat.
+    dims: Vec<(i64, u64)>,
 }
 
-struct Counter<'k> {
-    plan: &'k Plan<'k>,
-    part: &'k Part,
+impl Runs {
+    fn new(mut offset: i64, element: i64, strides: impl Iterator<Item = (i64, u64)>) -> Runs {
+        let mut dims: Vec<(i64, u64)> = strides.filter(|&(s, n)| s != 0 && n > 1).collect();
+        for (stride, extent) in &mut dims {
+            if *stride < 0 {
+                offset += *stride * (*extent as i64 - 1);
+                *stride = -*stride;
+            }
+        }
+        dims.sort_unstable();
+        let mut bytes = element;
+        let mut apart = Vec::new();
+        for (stride, extent) in dims {
+            if apart.is_empty() && stride <= bytes {
+                bytes += stride * (extent as i64 - 1);
+            } else {
+                apart.push((stride, extent));
+            }
+        }
+        Runs { offset, bytes, dims: apart }
+    }
+    /// The first sector, and the one past the last.
+    fn sectors(&self) -> (i64, i64) {
+        let reach: i64 = self.dims.iter().map(|&(s, n)| s * (n as i64 - 1)).sum();
+        sectors(self.offset, self.bytes + reach)
+    }
+    /// Adds the sectors of each run.
+    fn each(&self, into: &mut Vec<(i64, i64)>) {
+        let mut at = vec![self.offset];
+        for &(stride, extent) in self.dims.iter().rev() {
+            at = at.into_iter().flat_map(|o| (0..extent as i64).map(move |i| o + i * stride)).collect();
+        }
+        into.extend(at.into_iter().map(|o| sectors(o, self.bytes)));
+    }
 }
 
-impl Counter<'_> {
-    fn traffic(&self) -> Traffic {
-        let m = &self.plan.mapping;
-        let splits = if self.part.passes.is_empty() { 1 } else { m.splits };
-        let blocks = m.blocks() * splits;
-        let samples = blocks.min(SAMPLES);
-        let accesses = self.accesses();
-        let mut sum = Traffic::default();
-        for sample in 0..samples {
-            let block = sample * blocks / samples;
-            let one = self.block(block % m.blocks(), block / m.blocks(), &accesses);
-            sum.read += one.read;
-            sum.written += one.written;
-        }
-        let all = |bytes: u64| (u128::from(bytes) * u128::from(blocks) / u128::from(samples)) as u64;
-        Traffic { read: all(sum.read), written: all(sum.written) }
-    }
+fn sectors(offset: i64, bytes: i64) -> (i64, i64) {
+    let sector = SECTOR as i64;
+    (offset.div_euclid(sector), (offset + bytes + sector - 1).div_euclid(sector))
+}
 
-    /// The loads and stores of the launch.
-    fn accesses(&self) -> Vec<Access> {
-        let (kernel, order) = (self.plan.kernel, &self.plan.order);
-        let passes = &order.passes[self.part.passes.clone()];
-        let stores = (0..kernel.stores.len()).filter(|&s| order.in_pass[s].map_or(self.part.last, |p| self.part.passes.contains(&p)));
-        let mut accesses: Vec<Access> = stores.clone().map(Access::Store).collect();
-        let mut needed: Vec<NodeId> = stores.map(|s| kernel.stores[s].value).filter(|&v| !self.varies_folded(v)).collect();
-        for pass in passes {
-            needed.extend(pass.nodes.iter().copied());
-            needed.extend(pass.nodes.iter().chain(&pass.reduces).flat_map(|&n| kernel.operands(n)).filter(|&n| !self.varies_folded(n)));
+/// The sectors of a union.
+fn union(mut parts: Vec<Runs>) -> u64 {
+    parts.sort_unstable_by(|a, b| (a.offset, a.bytes, &a.dims).cmp(&(b.offset, b.bytes, &b.dims)));
+    parts.dedup();
+    let mut times = 1;
+    // All parts may be repeated together, if the repetitions share no sector.
+    while let Some(&(stride, extent)) = parts.first().and_then(|p| p.dims.last()) {
+        let together = stride % SECTOR as i64 == 0 && parts.iter().all(|p| p.dims.last() == Some(&(stride, extent)));
+        if !together {
+            break;
         }
-        let mut seen: BTreeMap<NodeId, ()> = BTreeMap::new();
-        while let Some(id) = needed.pop() {
-            if seen.insert(id, ()).is_some() {
-                continue;
+        let mut inner = parts.clone();
+        inner.iter_mut().for_each(|p| p.dims.truncate(p.dims.len() - 1));
+        let (first, last) = inner.iter().map(Runs::sectors).fold((i64::MAX, i64::MIN), |(a, b), (x, y)| (a.min(x), b.max(y)));
+        if last - first > stride / SECTOR as i64 {
+            break;
+        }
+        times *= extent;
+        parts = inner;
+    }
+    let mut runs = Vec::new();
+    parts.iter().for_each(|p| p.each(&mut runs));
+    runs.sort_unstable();
+    let mut end = i64::MIN;
+    let mut count = 0;
+    for (first, last) in runs {
+        count += (last - first.max(end)).max(0) as u64;
+        end = end.max(last);
+    }
+    times * count
+}
+
+fn traffic(plan: &Plan<'_>, part: &Part) -> Traffic {
+    let mut read: BTreeMap<u32, (Vec<Runs>, usize)> = BTreeMap::new();
+    let mut written: BTreeMap<u32, Vec<Runs>> = BTreeMap::new();
+    let (kernel, nest) = (plan.kernel, &plan.nest);
+    let box_of = |param: u32, index: &Affine, strides: &[i64], computed: Option<(i64, u64)>| {
+        let element = kernel.params[param as usize].dtype.bytes() as i64;
+        let dims = strides.iter().zip(&nest.dims).map(|(&s, d)| (s * element, d.extent));
+        Runs::new(index.offset * element, element, dims.chain(computed.map(|(s, n)| (s * element, n))))
+    };
+    let needs = plan.needs(part);
+    for &id in &needs.loads {
+        let (param, runs) = match &kernel.nodes[id].kind {
+            NodeKind::Load { param, index } => (*param, box_of(*param, index, &nest.loads[id], None)),
+            NodeKind::Gather { param, index, at, stride, limit } => {
+                let points: u64 = nest.dims.iter().enumerate().filter(|(d, _)| nest.varies[*at] & (1 << d) != 0).map(|(_, d)| d.extent).product();
+                (*param, box_of(*param, index, &nest.loads[id], Some((*stride, points.min(limit + 1)))))
             }
-            match kernel.nodes[id].kind {
-                NodeKind::Load { .. } | NodeKind::Gather { .. } => accesses.push(Access::Load(id)),
-                NodeKind::Reduce(..) => continue,
-                _ => {}
-            }
-            if !self.varies_folded(id) {
-                needed.extend(kernel.operands(id));
-            }
-        }
-        accesses.sort_unstable();
-        accesses
-    }
-
-    fn varies_folded(&self, id: NodeId) -> bool {
-        self.plan.nest.varies[id] & self.plan.nest.reduced_mask != 0
-    }
-
-    fn block(&self, block: u64, split: u64, accesses: &[Access]) -> Traffic {
-        let (plan, m) = (self.plan, &self.plan.mapping);
-        let points = block * m.point_threads..((block + 1) * m.point_threads).min(m.points);
-        let chunk = m.fold_threads * m.rounds;
-        let groups = split * chunk..((split + 1) * chunk).min(m.folded);
-        let mut sectors: BTreeMap<(bool, u32), Vec<u64>> = BTreeMap::new();
-        for &access in accesses {
-            let (written, param) = match access {
-                Access::Load(id) => match plan.kernel.nodes[id].kind {
-                    NodeKind::Load { param, .. } | NodeKind::Gather { param, .. } => (false, param),
-                    _ => unreachable!("invariant: only loads and gathers read"),
-                },
-                Access::Store(s) => (true, plan.kernel.stores[s].param),
-            };
-            self.touch(access, points.clone(), groups.clone(), sectors.entry((written, param)).or_default());
-        }
-        let mut sum = Traffic::default();
-        for ((written, _), mut list) in sectors {
-            list.sort_unstable();
-            list.dedup();
-            *(if written { &mut sum.written } else { &mut sum.read }) += list.len() as u64 * SECTOR;
-        }
-        self.scratch(points.end - points.start, &mut sum);
-        sum
-    }
-
-    /// Parts of reductions in scratch: what this block leaves, and what it combines of the earlier launches.
-    fn scratch(&self, points: u64, sum: &mut Traffic) {
-        let (plan, m) = (self.plan, &self.plan.mapping);
-        if m.splits == 1 {
-            return;
-        }
-        let bytes = |id: NodeId| {
-            let elem = crate::elementwise::computed_in(plan.kernel.nodes[id].dtype).map_or(4, |e| u64::from(e.bytes()));
-            (points * u64::from(plan.point_lanes(id).max(1)) * elem).next_multiple_of(SECTOR)
+            _ => unreachable!("invariant: only loads and gathers read"),
         };
-        for (number, pass) in plan.order.passes.iter().enumerate() {
-            let all: u64 = pass.reduces.iter().map(|&id| bytes(id)).sum();
-            if self.part.passes.contains(&number) {
-                sum.written += all;
-            } else if number < self.part.passes.start {
-                sum.read += all * m.splits;
-            }
-        }
+        let entry = read.entry(param).or_default();
+        entry.0.push(runs);
+        entry.1 = entry.1.max(plan.order.passes[part.passes.clone()].iter().filter(|p| p.nodes.contains(&id)).count());
     }
-
-    /// Adds the sectors of one access at these points and groups.
-    fn touch(&self, access: Access, points: std::ops::Range<u64>, groups: std::ops::Range<u64>, sectors: &mut Vec<u64>) {
-        let (plan, nest) = (self.plan, &self.plan.nest);
-        let (index, strides, param, varies, computed) = match access {
-            Access::Load(id) => match &plan.kernel.nodes[id].kind {
-                NodeKind::Load { param, index } => (index, &nest.loads[id], *param, nest.varies[id], None),
-                NodeKind::Gather { param, index, at, stride, limit } => (index, &nest.loads[id], *param, nest.varies[id], Some((*at, *stride, *limit))),
-                _ => unreachable!("invariant: only loads and gathers read"),
-            },
-            Access::Store(s) => {
-                let store = &plan.kernel.stores[s];
-                (&store.index, &nest.stores[s], store.param, Nest::mask(&nest.stores[s]), None)
-            }
+    for s in plan.stores(part) {
+        let store = &kernel.stores[s];
+        written.entry(store.param).or_default().push(box_of(store.param, &store.index, &nest.stores[s], None));
+    }
+    let mut sum = Traffic::default();
+    for (runs, walks) in read.into_values() {
+        let bytes = union(runs) * SECTOR;
+        sum.read += bytes;
+        sum.again += bytes * (walks.max(1) as u64 - 1);
+    }
+    sum.written += written.into_values().map(|runs| union(runs) * SECTOR).sum::<u64>();
+    if plan.mapping.splits > 1 {
+        let scratch = |id: NodeId| {
+            let elem = crate::elementwise::computed_in(kernel.nodes[id].dtype).map_or(4, |e| u64::from(e.bytes()));
+            (plan.mapping.splits * plan.mapping.points * u64::from(plan.point_lanes(id).max(1)) * elem).next_multiple_of(SECTOR)
         };
-        let bytes = plan.kernel.params[param as usize].dtype.bytes() as i64;
-        let lanes = if nest.vector.is_some_and(|v| varies & (1 << v) != 0) { i64::from(plan.mapping.lanes) } else { 1 };
-        let along = nest.vector.map_or(0, |v| strides[v]);
-        let is_store = matches!(access, Access::Store(_));
-        let groups = if varies & nest.reduced_mask == 0 { groups.start..groups.start + 1 } else { groups };
-        let mut at = vec![0u64; nest.dims.len()];
-        for point in points {
-            self.spread(&nest.parallel, point, &mut at);
-            let elsewhere = |d: usize| {
-                let width = if nest.vector == Some(d) { u64::from(plan.mapping.lanes) } else { 1 };
-                is_store && strides[d] == 0 && at[d] + width < nest.dims[d].extent
-            };
-            if nest.parallel.iter().any(|&d| elsewhere(d)) {
-                continue;
+        let here: BTreeSet<NodeId> = plan.order.passes[part.passes.clone()].iter().flat_map(|p| p.reduces.iter().copied()).collect();
+        sum.written += here.iter().map(|&id| scratch(id)).sum::<u64>();
+        sum.read += needs.reduces.difference(&here).map(|&id| scratch(id)).sum::<u64>();
+    }
+    sum
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The sectors of boxes, byte by byte.
+    fn plainly(parts: &[(i64, i64, Vec<(i64, u64)>)]) -> u64 {
+        let mut all = BTreeSet::new();
+        for (offset, element, dims) in parts {
+            let mut at = vec![*offset];
+            for &(stride, extent) in dims {
+                at = at.into_iter().flat_map(|o| (0..extent as i64).map(move |i| o + i * stride)).collect();
             }
-            for group in groups.clone() {
-                self.spread(&nest.reduced, group, &mut at);
-                let mut first = index.offset + strides.iter().zip(&at).map(|(s, &i)| s * i as i64).sum::<i64>();
-                if let Some((node, stride, limit)) = computed {
-                    let number = at.iter().enumerate().filter(|(d, _)| nest.varies[node] & (1 << d) != 0).fold(0u64, |n, (d, &i)| n * nest.dims[d].extent + i);
-                    first += stride * (number % (limit + 1)) as i64;
-                }
-                for lane in 0..lanes {
-                    let byte = (first + lane * along) * bytes;
-                    let sector = byte.div_euclid(SECTOR as i64) as u64;
-                    if sectors.last() != Some(&sector) {
-                        sectors.push(sector);
-                    }
-                }
-            }
+            all.extend(at.iter().flat_map(|o| *o..o + element).map(|byte| byte.div_euclid(SECTOR as i64)));
         }
+        all.len() as u64
     }
 
-    /// The indices along `dims` at number `at` of their groups.
-    fn spread(&self, dims: &[usize], at: u64, indices: &mut [u64]) {
-        let mut rest = at;
-        for &dim in dims.iter().rev() {
-            let groups = mapping::extent(&self.plan.nest, self.plan.mapping.lanes, dim);
-            let lanes = if self.plan.nest.vector == Some(dim) { u64::from(self.plan.mapping.lanes) } else { 1 };
-            indices[dim] = rest % groups * lanes;
-            rest /= groups;
+    #[test]
+    fn sectors_of_unions_are_those_of_their_bytes() {
+        let cases: Vec<Vec<(i64, i64, Vec<(i64, u64)>)>> = vec![
+            vec![(0, 4, vec![(4, 100)])],
+            vec![(12, 4, vec![(4, 5), (404, 7)])],
+            vec![(0, 2, vec![(200, 3), (2, 100)]), (200, 2, vec![(200, 3), (2, 100)])],
+            vec![(0, 4, vec![(256, 9), (4, 16)]), (64, 4, vec![(256, 9), (4, 16)])],
+            vec![(0, 4, vec![(64, 9), (4, 20)])],
+            vec![(400, 4, vec![(-4, 100)])],
+            vec![(0, 4, vec![(4096, 3), (36, 11), (8, 2)]), (4, 4, vec![(4096, 3)])],
+            vec![(4, 8, vec![(1028, 40), (8, 3)])],
+            vec![(0, 4, vec![])],
+        ];
+        for case in cases {
+            let runs = case.iter().map(|(o, e, d)| Runs::new(*o, *e, d.iter().copied())).collect();
+            assert_eq!(union(runs), plainly(&case), "{case:?}");
         }
     }
 }
