@@ -1,5 +1,6 @@
 //! `--device`: what executes a plan's code, for every command that runs one.
 
+use cuda::machine::{Machine, Settings};
 use ir::plan::Plan;
 use ir::{Diagnostic, Result};
 use runtime::device::emulated::{Emulation, Emulator};
@@ -12,6 +13,8 @@ use std::sync::Arc;
 pub(crate) enum Kind {
     /// The processor.
     Cpu,
+    /// NVIDIA GPUs of this machine.
+    Cuda,
     /// CUDA code without a GPU, slowly: an emulator that checks what kernels do.
     PtxEmulator,
 }
@@ -21,7 +24,7 @@ impl Kind {
     fn target(self) -> &'static str {
         match self {
             Kind::Cpu => "cpu",
-            Kind::PtxEmulator => "cuda",
+            Kind::Cuda | Kind::PtxEmulator => "cuda",
         }
     }
 }
@@ -32,6 +35,9 @@ pub(crate) struct DeviceArgs {
     /// What executes the plan; by default what its code is for.
     #[arg(long, value_enum)]
     device: Option<Kind>,
+    /// GPUs may round the operands of f32 matrix products to TF32's ten bits, which is many times faster and less exact.
+    #[arg(long)]
+    tf32: bool,
     /// The emulator also looks for missing barriers and for reads of what nothing has written.
     #[arg(long)]
     emulator_checks: bool,
@@ -52,6 +58,7 @@ impl DeviceArgs {
             Some(kind) => kind,
             // A plan without any code is refused by what would execute it.
             None if plan.code.is_empty() || has(Kind::Cpu) => Kind::Cpu,
+            None if has(Kind::Cuda) => Kind::Cuda,
             None => {
                 return Err(Diagnostic::outcome("E0607", format!("this plan's code is for {}, and there is no such device here", made_for.join(" and ")))
                     .with_help("`--device ptx-emulator` executes it slowly without a GPU; or compile the model again with `--target cpu`")
@@ -61,6 +68,7 @@ impl DeviceArgs {
         if !plan.code.is_empty() && !has(kind) {
             let (needs, target) = match kind {
                 Kind::Cpu => ("`--device cpu` executes code for cpu", "cpu"),
+                Kind::Cuda => ("`--device cuda` executes code for cuda", "cuda:sm_80"),
                 Kind::PtxEmulator => ("`--device ptx-emulator` executes code for cuda", "cuda:sm_80"),
             };
             return Err(Diagnostic::outcome("E0607", format!("this plan's code is for {}, and {needs}", made_for.join(" and ")))
@@ -69,28 +77,43 @@ impl DeviceArgs {
         }
         if kind != Kind::PtxEmulator && (self.emulator_checks || self.emulator_perturb.is_some()) {
             let flag = if self.emulator_checks { "--emulator-checks" } else { "--emulator-perturb" };
-            return Err(Diagnostic::input("E0409", format!("`{flag}` is for the emulator, and the plan runs on the cpu"))
+            return Err(Diagnostic::input("E0409", format!("`{flag}` is for the emulator, and the plan runs on another device"))
                 .with_help("add `--device ptx-emulator`, with a plan that was compiled with `--target cuda:sm_80`")
+                .into());
+        }
+        if kind != Kind::Cuda && self.tf32 {
+            return Err(Diagnostic::input("E0409", "`--tf32` is for GPUs, and the plan runs on another device")
+                .with_help("add `--device cuda`, with a plan that was compiled with `--target cuda:sm_80`")
                 .into());
         }
         Ok(kind)
     }
 
-    /// Opens a plan with all its ranks in this process.
+    /// Opens a plan with all its ranks in this process, with what is worth saying of that.
     ///
     /// # Errors
-    /// Those of [`DeviceArgs::kind`] and of [`Session::open`].
-    pub(crate) fn open(&self, plan: &Arc<Plan>, options: &Options) -> Result<Session> {
-        self.open_on(plan, options, &Session::hub(plan, options)?)
+    /// Those of [`DeviceArgs::kind`] and of [`Session::open`], and for GPUs `E0670` to `E0678`.
+    pub(crate) fn open(&self, plan: &Arc<Plan>, options: &Options) -> Result<(Session, Vec<Diagnostic>)> {
+        if self.kind(plan)? == Kind::Cuda {
+            let cards = cuda::card::cards(plan.ranks())?;
+            let machine = Machine::new(plan, cards, Settings { tf32: self.tf32 })?;
+            let (fabric, devices) = (machine.fabric(options.timeout)?, machine.clone());
+            let session = Session::open_with_on(plan, options, &fabric, move |program, seat| devices.device(program, seat))?;
+            return Ok((session, machine.notes()));
+        }
+        Ok((self.open_on(plan, options, &Session::hub(plan, options)?)?, Vec::new()))
     }
 
     /// Opens a plan with the ranks that `fabric` has in this process.
     ///
     /// # Errors
-    /// As [`DeviceArgs::open`].
+    /// As [`DeviceArgs::open`]; `E0679` for GPUs, whose ranks are all in one process.
     pub(crate) fn open_on(&self, plan: &Arc<Plan>, options: &Options, fabric: &Arc<dyn Fabric>) -> Result<Session> {
         match self.kind(plan)? {
             Kind::Cpu => Session::open_on(plan, options, fabric),
+            Kind::Cuda => Err(Diagnostic::outcome("E0679", "ranks on GPUs run in one process, and these are in several")
+                .with_help("run the plan in one process, on the GPUs of one machine")
+                .into()),
             Kind::PtxEmulator => {
                 let emulator = Arc::new(Emulator::new(plan, Emulation { checks: self.emulator_checks, perturb: self.emulator_perturb })?);
                 Session::open_with_on(plan, options, fabric, move |program, seat| emulator.device(program, seat))

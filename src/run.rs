@@ -211,7 +211,11 @@ fn execute(args: &Args, plan: &Arc<Plan>, member: Option<&Member>, terminal: &Te
             let fabric: Arc<dyn Fabric> = member.fabric.clone();
             args.device.open_on(plan, &options, &fabric)?
         }
-        None => args.device.open(plan, &options)?,
+        None => {
+            let (session, notes) = args.device.open(plan, &options)?;
+            terminal.notes(&notes);
+            session
+        }
     };
     if let Some(store) = store {
         session.save_to(store, options.timeout)?;

@@ -76,7 +76,8 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
         given.into_iter().for_each(|(i, t)| drop(arguments.insert(i, t)));
     }
     check_memory(&plan, graph, memory_available())?;
-    let mut session = args.device.open(&plan, &Options::default())?;
+    let (mut session, notes) = args.device.open(&plan, &Options::default())?;
+    terminal.notes(&notes);
     terminal.notes(&session.set_inputs(&arguments)?);
     let state: Vec<(usize, usize)> = plan.interface.state.iter().map(|(a, r)| (*r as usize, *a as usize)).collect();
     let inputs = arguments.values().map(|t| reference(t)).collect::<Result<_>>()?;

@@ -311,3 +311,19 @@ fn state_saved_under_one_plan_goes_on_under_another() {
         assert!((got - want).abs() < 1e-4 * want, "{text} after {whole:?}");
     }
 }
+
+/// What a machine without an NVIDIA driver says; one with a driver is left to `scripts/gpu.sh`.
+#[test]
+fn a_plan_for_gpus_says_what_is_missing() {
+    if Path::new("/proc/driver/nvidia").exists() {
+        return;
+    }
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("gpu.plan").display().to_string();
+    let (code, text) = outcome(&["compile", &mlp(), "--cluster", "local:1", "--target", "cuda:sm_80", "-o", &path]);
+    assert_eq!(code, 0, "{text}");
+    refused(&["run", &path, "--device", "cuda"], 1, &["E0670", "libcuda.so", "--device ptx-emulator"]);
+    refused(&["run", &path], 1, &["E0670"]);
+    refused(&["run", &path, "--device", "ptx-emulator", "--tf32"], 2, &["E0409", "--device cuda"]);
+    refused(&["run", &plan(folder.path()), "--device", "cuda"], 1, &["E0607", "--target cuda:sm_80"]);
+}

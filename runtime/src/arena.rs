@@ -72,7 +72,7 @@ impl Drop for Arena {
 }
 
 /// Where a buffer lies in every arena of its stage: the offset of each slot.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Place {
     offset: usize,
     stride: usize,

@@ -92,6 +92,28 @@ struct Part {
     copy: StridedCopy,
 }
 
+/// Pieces as loops over elements, outermost first: (extent, stride).
+pub type Loops = Vec<(usize, usize)>;
+
+/// One buffer's part, for those who move the elements themselves. Peer `i`'s piece begins `i · peer` elements further.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Exchange {
+    /// The buffer that is given.
+    pub input: Place,
+    /// The buffer that is taken into.
+    pub output: Place,
+    /// A given piece.
+    pub give: Loops,
+    /// A taken piece.
+    pub take: Loops,
+    /// Elements between the pieces that are given to peers.
+    pub give_peer: usize,
+    /// Elements between the pieces that are taken from peers.
+    pub take_peer: usize,
+    /// Elements of a piece.
+    pub elements: usize,
+}
+
 /// A prepared collective.
 #[derive(Clone, Debug)]
 pub struct Collective {
@@ -175,6 +197,28 @@ impl Collective {
         }
         let elements = parts.iter().map(|p| p.give.elements).sum();
         Ok(Collective { kind, reducer, dtype, parts, elements, label })
+    }
+
+    /// Which collective.
+    pub fn kind(&self) -> CollectiveKind {
+        self.kind
+    }
+    /// What it combines with, and elements of which type.
+    pub fn combines(&self) -> (Reducer, DType) {
+        (self.reducer, self.dtype)
+    }
+    /// Its buffers' parts, in order.
+    pub fn exchanges(&self) -> impl Iterator<Item = Exchange> {
+        let loops = |l: &Layout| l.dims.iter().copied().chain([(l.run, 1)]).collect();
+        self.parts.iter().map(move |p| Exchange {
+            input: p.input,
+            output: p.output,
+            give: loops(&p.give),
+            take: loops(&p.take),
+            give_peer: p.give.peer,
+            take_peer: p.take.peer,
+            elements: p.give.elements,
+        })
     }
 
     /// Does the share of member `me`, between the moment all members have arrived and the moment all have done theirs.
@@ -334,7 +378,7 @@ impl Collective {
     }
 
     /// The elements of an all-reduce that member `me` of `members` combines: first and one past the last.
-    fn share(&self, members: usize, me: usize) -> (usize, usize) {
+    pub fn share(&self, members: usize, me: usize) -> (usize, usize) {
         // Shares are whole cache lines, so that no two members write the same one.
         let line = 64 / self.dtype.bytes().min(64) as usize;
         let boundary = |i: usize| if i == members { self.elements } else { (self.elements * i / members).next_multiple_of(line).min(self.elements) };

@@ -9,6 +9,7 @@
 //! group. All other bytes of an arena belong to its rank.
 
 use super::collective::Collective;
+use super::mover::{HostMover, Mark, Mover};
 use super::place;
 use super::routes::{Route, Routes};
 use super::{Fabric, GroupId, Interrupted, LinkId, Parts, Transport};
@@ -41,6 +42,10 @@ struct Message {
     bytes: AtomicUsize,
     /// The staging block it lies in, or [`NOWHERE`].
     block: AtomicU32,
+    /// When its bytes are there.
+    ready: AtomicU64,
+    /// When its bytes have been copied away.
+    done: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -63,6 +68,9 @@ struct Block {
     /// Whether it holds a message that was not taken.
     occupied: AtomicBool,
     address: AtomicPtr<u8>,
+    bytes: usize,
+    /// When what it held was copied away.
+    done: AtomicU64,
 }
 
 impl Link {
@@ -79,6 +87,20 @@ struct Group {
     generation: AtomicU64,
     /// How many barriers each member has come to, for messages.
     seen: Vec<AtomicU64>,
+    /// When each member's buffers are ready for the collective under way, and when its share of it is done.
+    marks: Vec<[AtomicU64; 2]>,
+}
+
+impl Group {
+    /// Tells when member `me` is ready (0) or done (1).
+    fn tell(&self, which: usize, me: usize, mark: Mark) {
+        self.marks[me][which].store(mark, Ordering::Release);
+    }
+    /// When the members are; between the same barriers as it was told.
+    fn told(&self, which: usize, into: &mut Vec<Mark>) {
+        into.clear();
+        into.extend(self.marks.iter().map(|m| m[which].load(Ordering::Acquire)));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -89,8 +111,8 @@ struct RankState {
 }
 
 /// What the ranks of a process share.
-#[derive(Debug)]
 pub struct Hub {
+    mover: Arc<dyn Mover>,
     programs: Arc<[Program]>,
     timeout: Duration,
     spins: u32,
@@ -100,8 +122,6 @@ pub struct Hub {
     routes: Routes,
     poisoned: AtomicBool,
     failure: Mutex<Option<Diagnostic>>,
-    /// The staging blocks, which the links point into.
-    _staging: Vec<Vec<u64>>,
 }
 
 impl Hub {
@@ -110,23 +130,40 @@ impl Hub {
     /// # Errors
     /// `E0602` when a send has no receive or the other way round.
     pub fn new(programs: Arc<[Program]>, schedule: ir::program::ScheduleKind, microbatches: u32, timeout: Duration) -> Result<Arc<Hub>> {
+        Hub::with(programs, schedule, microbatches, timeout, Arc::new(HostMover::default()))
+    }
+
+    /// The same for arenas that `mover` moves bytes between.
+    ///
+    /// # Errors
+    /// As [`Hub::new`], and when there is no memory for messages that wait.
+    pub fn with(
+        programs: Arc<[Program]>,
+        schedule: ir::program::ScheduleKind,
+        microbatches: u32,
+        timeout: Duration,
+        mover: Arc<dyn Mover>,
+    ) -> Result<Arc<Hub>> {
         let routes = Routes::of(&programs, schedule, microbatches)?;
         let total: u32 = programs.iter().map(|p| p.mesh.devices()).sum();
-        let mut staging = Vec::new();
-        let links: Vec<Link> = routes
+        let links = routes
             .links
             .iter()
             .map(|&Route { from, to, channel, messages, bytes, waiting }| {
-                let mut block = || {
-                    let mut memory = vec![0u64; bytes.div_ceil(8)];
-                    let address = AtomicPtr::new(memory.as_mut_ptr().cast());
-                    staging.push(memory);
-                    Block { occupied: AtomicBool::new(false), address }
+                let block = |_| {
+                    let address = AtomicPtr::new(mover.staging(from, bytes)?);
+                    Ok(Block { occupied: AtomicBool::new(false), address, bytes, done: AtomicU64::new(0) })
                 };
-                let blocks = (0..waiting).map(|_| block()).collect();
-                let message =
-                    |_| Message { state: AtomicU32::new(EMPTY), address: AtomicPtr::default(), bytes: AtomicUsize::new(0), block: AtomicU32::new(NOWHERE) };
-                Link {
+                let blocks = (0..waiting).map(block).collect::<Result<_, Diagnostic>>()?;
+                let message = |_| Message {
+                    state: AtomicU32::new(EMPTY),
+                    address: AtomicPtr::default(),
+                    bytes: AtomicUsize::new(0),
+                    block: AtomicU32::new(NOWHERE),
+                    ready: AtomicU64::new(0),
+                    done: AtomicU64::new(0),
+                };
+                Ok(Link {
                     from,
                     to,
                     channel,
@@ -135,17 +172,19 @@ impl Hub {
                     taken: AtomicU64::new(0),
                     staging: blocks,
                     staging_bytes: bytes * waiting,
-                }
+                })
             })
-            .collect();
+            .collect::<Result<Vec<Link>, Diagnostic>>()?;
         let group = |ranks: &Vec<u32>| Group {
             ranks: ranks.clone(),
             arrived: AtomicU32::new(0),
             generation: AtomicU64::new(0),
             seen: ranks.iter().map(|_| AtomicU64::new(0)).collect(),
+            marks: ranks.iter().map(|_| Default::default()).collect(),
         };
         let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Ok(Arc::new(Hub {
+            mover,
             timeout,
             spins: if total as usize <= cores { SPINS } else { 0 },
             ranks: (0..total).map(|_| RankState { position: AtomicU64::new(place::IDLE), ..RankState::default() }).collect(),
@@ -154,7 +193,6 @@ impl Hub {
             routes,
             poisoned: AtomicBool::new(false),
             failure: Mutex::new(None),
-            _staging: staging,
             programs,
         }))
     }
@@ -243,7 +281,7 @@ impl Fabric for Hub {
     }
     fn transport(self: Arc<Hub>, rank: u32) -> Box<dyn Transport> {
         let outstanding = self.links.iter().filter(|l| l.from == rank).map(|l| l.messages.len()).sum();
-        Box::new(LocalTransport { hub: self, rank, outstanding: Vec::with_capacity(outstanding), bases: Vec::new() })
+        Box::new(LocalTransport { hub: self, rank, outstanding: Vec::with_capacity(outstanding), bases: Vec::new(), marks: Vec::new() })
     }
     fn fail(&self, reason: Diagnostic) {
         self.failure.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert(reason);
@@ -275,13 +313,18 @@ struct Outstanding {
 }
 
 /// One rank's end of a [`Hub`].
-#[derive(Debug)]
 pub struct LocalTransport {
     hub: Arc<Hub>,
     rank: u32,
     outstanding: Vec<Outstanding>,
     /// For every group that was resolved, the arenas of its members.
     bases: Vec<Bases>,
+    /// The members' marks of the collective under way.
+    marks: Vec<Mark>,
+}
+
+fn here(d: Diagnostic) -> Interrupted {
+    Interrupted::Here(Box::new(d))
 }
 
 #[derive(Debug)]
@@ -300,18 +343,20 @@ impl LocalTransport {
         let stageable = || link.free().is_some() && message.state.load(Ordering::Acquire) == POSTED;
         loop {
             if taken() {
-                return Ok(());
+                return hub.mover.after(self.rank, message.done.load(Ordering::Acquire), o.region).map_err(here);
             }
             if let Some(free) = link.free()
                 && message.state.compare_exchange(POSTED, MOVING, Ordering::AcqRel, Ordering::Acquire).is_ok()
             {
                 let block = &link.staging[free];
-                let staging = block.address.load(Ordering::Relaxed);
+                let staging = Region { address: block.address.load(Ordering::Relaxed), bytes: block.bytes };
                 // SAFETY: `MOVING` gives this thread the message; the staging block is free and as long as a message of this link.
-                unsafe { std::ptr::copy_nonoverlapping(o.region.address, staging, o.region.bytes) };
+                let moved = unsafe { hub.mover.copy(self.rank, block.done.load(Ordering::Acquire), o.region, staging) }.map_err(here)?;
+                hub.mover.after(self.rank, moved, o.region).map_err(here)?;
+                message.ready.store(moved, Ordering::Relaxed);
                 block.occupied.store(true, Ordering::Relaxed);
                 message.block.store(free as u32, Ordering::Relaxed);
-                message.address.store(staging, Ordering::Relaxed);
+                message.address.store(staging.address, Ordering::Relaxed);
                 message.state.store(POSTED, Ordering::SeqCst);
                 hub.wake(link.to);
                 return Ok(());
@@ -366,6 +411,7 @@ impl Transport for LocalTransport {
         message.address.store(from.address, Ordering::Relaxed);
         message.bytes.store(from.bytes, Ordering::Relaxed);
         message.block.store(NOWHERE, Ordering::Relaxed);
+        message.ready.store(hub.mover.mark(self.rank).map_err(here)?, Ordering::Relaxed);
         link.sent.store(sequence + 1, Ordering::Relaxed);
         message.state.store(POSTED, Ordering::SeqCst);
         self.outstanding.push(Outstanding { link: id.0, sequence, region: from });
@@ -383,9 +429,13 @@ impl Transport for LocalTransport {
             || hub.late(&[link.from], &format!("send on channel {} to rank {}", link.channel, link.to), self.rank),
         )?;
         let bytes = message.bytes.load(Ordering::Relaxed).min(to.bytes);
+        let from = Region { address: message.address.load(Ordering::Relaxed), bytes };
         // SAFETY: `TAKING` gives this thread the message, whose bytes the sender leaves alone until it is taken; `to` is this rank's own.
-        unsafe { std::ptr::copy_nonoverlapping(message.address.load(Ordering::Relaxed), to.address, bytes) };
+        let done = unsafe { hub.mover.copy(self.rank, message.ready.load(Ordering::Relaxed), from, Region { bytes, ..to }) }.map_err(here)?;
+        hub.mover.after(self.rank, done, to).map_err(here)?;
+        message.done.store(done, Ordering::Release);
         if let Some(block) = link.staging.get(message.block.load(Ordering::Relaxed) as usize) {
+            block.done.store(done, Ordering::Relaxed);
             block.occupied.store(false, Ordering::Release);
         }
         message.state.store(EMPTY, Ordering::Release);
@@ -413,10 +463,15 @@ impl Transport for LocalTransport {
         let hub = &*self.hub;
         let group = &hub.groups[id.0 as usize];
         let Bases(bases, me) = &self.bases[id.0 as usize];
+        group.tell(0, *me, hub.mover.mark(self.rank).map_err(here)?);
         hub.barrier(group, self.rank, &collective.label)?;
-        // SAFETY: all members have arrived and none leaves before all have done their share.
-        unsafe { collective.work(bases, *me, microbatch) };
-        hub.barrier(group, self.rank, &collective.label)
+        group.told(0, &mut self.marks);
+        // SAFETY: all members have arrived and none leaves before all have begun their share.
+        let done = unsafe { hub.mover.collective(self.rank, collective, bases, *me, microbatch, &self.marks) }.map_err(here)?;
+        group.tell(1, *me, done);
+        hub.barrier(group, self.rank, &collective.label)?;
+        group.told(1, &mut self.marks);
+        hub.mover.after_collective(self.rank, collective, microbatch, &self.marks).map_err(here)
     }
 
     fn finish(&mut self) -> Result<(), Interrupted> {
@@ -435,6 +490,7 @@ impl Transport for LocalTransport {
                 || hub.late(&[link.to], &format!("receive on channel {} from rank {}", link.channel, link.from), self.rank),
             )?;
         }
+        hub.mover.finish(self.rank).map_err(here)?;
         hub.ranks[self.rank as usize].position.store(place::IDLE, Ordering::Relaxed);
         Ok(())
     }

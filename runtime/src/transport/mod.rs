@@ -7,6 +7,7 @@
 
 pub mod collective;
 pub mod local;
+pub mod mover;
 pub mod place;
 pub mod remote;
 pub mod routes;

@@ -12,7 +12,7 @@ use std::mem::MaybeUninit;
 
 /// Who executes kernels.
 #[derive(Clone, Copy)]
-pub(crate) enum Kernels<'a> {
+pub enum Kernels<'a> {
     /// The processor, by a plan's object.
     Object(Option<&'a Object>),
     /// Another device, which works in the same arena.
@@ -50,7 +50,7 @@ enum Call {
 }
 
 /// All instructions of a rank, with the scratch they share.
-pub(crate) struct Calls {
+pub struct Calls {
     phases: [Vec<Call>; 4],
     scratch: matmul::Scratch,
     library_scratch: library::Scratch,
@@ -61,7 +61,7 @@ impl Calls {
     ///
     /// # Errors
     /// Everything that cannot be done, named all at once.
-    pub(crate) fn new(program: &Program, kernels: &PrimaryMap<KernelId, Kernel>, by: Kernels<'_>, seat: &Seat) -> Result<Calls> {
+    pub fn new(program: &Program, kernels: &PrimaryMap<KernelId, Kernel>, by: Kernels<'_>, seat: &Seat) -> Result<Calls> {
         let mut refused = Vec::new();
         let mut library_scratch = library::Scratch::default();
         let mut converts = false;
@@ -88,7 +88,7 @@ impl Calls {
     ///
     /// # Safety
     /// `base` is the address of an arena of the program's size, and nobody else touches the instruction's buffers meanwhile.
-    pub(crate) unsafe fn execute(&mut self, base: *mut u8, position: Position) {
+    pub unsafe fn execute(&mut self, base: *mut u8, position: Position) {
         let m = position.microbatch;
         // SAFETY: every place lies inside the arena (`Program::verify`), and the extents of every access were checked against its buffer when the call was
         // prepared; the rest is this function's contract.
@@ -124,7 +124,7 @@ impl Calls {
     }
 
     /// Bytes of scratch.
-    pub(crate) fn scratch_bytes(&self) -> usize {
+    pub fn scratch_bytes(&self) -> usize {
         self.scratch.bytes() + self.library_scratch.bytes()
     }
 }

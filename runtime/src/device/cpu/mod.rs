@@ -3,7 +3,7 @@
 //! Making the device turns every compute instruction of the program into a call with its addresses' recipe ([`calls`]); executing one looks up the slot of
 //! the microbatch and calls. One device is one thread: nothing here starts another.
 
-pub(crate) mod calls;
+pub mod calls;
 pub mod code;
 mod copy;
 mod library;

@@ -1,0 +1,306 @@
+//! A GPU in software, to test what begins work on one.
+//!
+//! What is begun on a stream waits in its queue. When somebody waits for a stream, queues are worked off one piece at a time, each from a stream drawn at
+//! random among those whose next piece may run: so by a seed any order comes about that streams and events allow, and an event that is missing shows as
+//! a wrong result. Copies from and to the host read and write there when their turn comes, as a GPU's do. Kernels run on the emulator of PTX, products as
+//! cuBLASLt's documentation defines them.
+
+use crate::driver::{Address, Card, Driver, Event, Failure, Function, Module, Prepared, Shape, Stream};
+use crate::product::Product;
+use half::{bf16, f16};
+use ir::DType;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
+
+/// How it behaves.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// What it says it is.
+    pub card: Card,
+    /// Chooses the order.
+    pub seed: u64,
+    /// Forget every wait for an event: a fault that tests must notice.
+    pub deaf: bool,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        let card = Card { name: "Emulated GPU".into(), capability: (8, 0), memory: (16 << 30, 16 << 30), version: (12, 8) };
+        Behaviour { card, seed: 0, deaf: false }
+    }
+}
+
+enum Piece {
+    Launch { module: usize, entry: String, shape: Shape, parameters: Vec<u64> },
+    Multiply { product: usize, abc: [Address; 3] },
+    Copy { from: Address, to: Address, bytes: usize },
+    Set { to: Address, byte: u8, bytes: usize },
+    Record { event: u64, version: u64 },
+    Wait { event: u64, version: u64 },
+}
+
+#[derive(Default)]
+struct State {
+    memory: Vec<Box<[u128]>>,
+    modules: Vec<Arc<ptx::Module>>,
+    functions: Vec<(usize, String)>,
+    products: Vec<Product>,
+    streams: Vec<VecDeque<Piece>>,
+    /// For every event how often it was recorded, and how often it passed.
+    events: Vec<(u64, u64)>,
+    random: u64,
+    failure: Option<Failure>,
+    pieces: [u64; 2],
+}
+
+/// The GPU.
+pub struct EmulatedGpu {
+    behaviour: Behaviour,
+    state: Mutex<State>,
+}
+
+fn failure(doing: &str, reason: impl std::fmt::Display) -> Failure {
+    Failure { doing: doing.into(), reason: reason.to_string() }
+}
+
+impl EmulatedGpu {
+    /// A GPU.
+    pub fn new(behaviour: Behaviour) -> Arc<EmulatedGpu> {
+        let random = behaviour.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
+        Arc::new(EmulatedGpu { behaviour, state: Mutex::new(State { random, ..State::default() }) })
+    }
+    /// How many launches and products it has executed.
+    pub fn executed(&self) -> [u64; 2] {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).pieces
+    }
+    fn with<T>(&self, work: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
+        work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+    fn push(&self, stream: Stream, piece: Piece) -> Result<(), Failure> {
+        self.with(|s| {
+            s.streams[stream.0 as usize].push_back(piece);
+            // Sometimes the GPU keeps up with who begins the work, and mostly it lags far behind.
+            if s.draw(4) == 0 { s.advance().map(drop) } else { Ok(()) }
+        })
+    }
+}
+
+impl State {
+    fn draw(&mut self, below: usize) -> usize {
+        self.random ^= self.random << 13;
+        self.random ^= self.random >> 7;
+        self.random ^= self.random << 17;
+        (self.random >> 11) as usize % below
+    }
+
+    /// Does one piece of a stream whose next may run; false when there is none.
+    fn advance(&mut self) -> Result<bool, Failure> {
+        if let Some(failure) = &self.failure {
+            return Err(failure.clone());
+        }
+        let may = |p: &Piece| !matches!(p, Piece::Wait { event, version } if self.events[*event as usize].1 < *version);
+        let ready: Vec<usize> = (0..self.streams.len()).filter(|&i| self.streams[i].front().is_some_and(may)).collect();
+        if ready.is_empty() {
+            return Ok(false);
+        }
+        let chosen = ready[self.draw(ready.len())];
+        let piece = self.streams[chosen].pop_front().expect("invariant: it has a piece");
+        let done = self.execute(piece);
+        if let Err(f) = &done {
+            self.failure = Some(f.clone());
+        }
+        done.map(|()| true)
+    }
+
+    fn holds(&self, address: Address, bytes: usize) -> bool {
+        let inside = |m: &[u128]| address.checked_sub(m.as_ptr().expose_provenance() as u64).is_some_and(|o| o + bytes as u64 <= size_of_val(m) as u64);
+        self.memory.iter().any(|m| inside(m))
+    }
+
+    fn execute(&mut self, piece: Piece) -> Result<(), Failure> {
+        match piece {
+            Piece::Wait { .. } => {}
+            Piece::Record { event, version } => self.events[event as usize].1 = version,
+            Piece::Copy { from, to, bytes } => {
+                // SAFETY: both were allocated or given by the caller, who vouched for them.
+                unsafe { std::ptr::copy(pointer(from).cast_const(), pointer(to), bytes) };
+            }
+            Piece::Set { to, byte, bytes } => {
+                if !self.holds(to, bytes) {
+                    return Err(failure("setting memory", "an address outside of what was allocated"));
+                }
+                // SAFETY: inside what was allocated.
+                unsafe { std::ptr::write_bytes(pointer(to), byte, bytes) };
+            }
+            Piece::Launch { module, entry, shape, parameters } => {
+                let mut memory = ptx::Memory::new();
+                for m in &mut self.memory {
+                    // SAFETY: memory of this GPU, which does one piece at a time.
+                    unsafe { memory.register("memory", m.as_mut_ptr().cast(), size_of_val(&**m), true) };
+                }
+                let module = &self.modules[module];
+                let entry = module.entry(&entry).expect("invariant: entries were looked up");
+                let grid = ptx::Grid { grid: shape.grid, block: shape.block, dynamic_shared: shape.shared };
+                ptx::launch(module, entry, grid, &parameters, &memory, &ptx::Options::default()).map_err(|f| failure("executing a kernel", f))?;
+                self.pieces[0] += 1;
+            }
+            Piece::Multiply { product, abc } => {
+                // SAFETY: the operands lie in this GPU's memory, as the caller vouched.
+                unsafe { multiply(&self.products[product], abc) };
+                self.pieces[1] += 1;
+            }
+        }
+        Ok(())
+    }
+}
+
+fn pointer(address: Address) -> *mut u8 {
+    std::ptr::with_exposed_provenance_mut(address as usize)
+}
+
+/// An element as f64.
+///
+/// # Safety
+/// It can be read.
+unsafe fn element(dtype: DType, base: Address, i: u64) -> f64 {
+    // SAFETY: as the caller vouches.
+    unsafe {
+        match dtype {
+            DType::F64 => pointer(base).cast::<f64>().add(i as usize).read(),
+            DType::F16 => pointer(base).cast::<f16>().add(i as usize).read().to_f64(),
+            DType::BF16 => pointer(base).cast::<bf16>().add(i as usize).read().to_f64(),
+            _ => f64::from(pointer(base).cast::<f32>().add(i as usize).read()),
+        }
+    }
+}
+
+/// A product by its definition, summed in f64.
+///
+/// # Safety
+/// The operands lie where their layouts say.
+unsafe fn multiply(p: &Product, [a, b, d]: [Address; 3]) {
+    let at = |t: bool, ld: u64, row: u64, column: u64| if t { column + row * ld } else { row + column * ld };
+    // SAFETY: as the caller vouches.
+    unsafe {
+        for g in 0..p.batch {
+            let left: Vec<f64> = (0..p.m * p.k).map(|i| element(p.dtype, a, g * p.strides.0 + at(p.transposed.0, p.ld.0, i / p.k, i % p.k))).collect();
+            let right: Vec<f64> = (0..p.n * p.k).map(|i| element(p.dtype, b, g * p.strides.1 + at(p.transposed.1, p.ld.1, i % p.k, i / p.k))).collect();
+            for j in 0..p.n {
+                for i in 0..p.m {
+                    let row = &left[(i * p.k) as usize..((i + 1) * p.k) as usize];
+                    let column = &right[(j * p.k) as usize..((j + 1) * p.k) as usize];
+                    let mut sum: f64 = row.iter().zip(column).map(|(x, y)| x * y).sum();
+                    let place = g * p.strides.2 + i + j * p.ld.2;
+                    if p.accumulate {
+                        sum += element(p.result, d, place);
+                    }
+                    match p.result {
+                        DType::F64 => pointer(d).cast::<f64>().add(place as usize).write(sum),
+                        DType::F16 => pointer(d).cast::<f16>().add(place as usize).write(f16::from_f64(sum)),
+                        DType::BF16 => pointer(d).cast::<bf16>().add(place as usize).write(bf16::from_f64(sum)),
+                        _ => pointer(d).cast::<f32>().add(place as usize).write(sum as f32),
+                    }
+                }
+            }
+        }
+    }
+}
+
+impl Driver for EmulatedGpu {
+    fn card(&self) -> &Card {
+        &self.behaviour.card
+    }
+    fn allocate(&self, bytes: usize) -> Result<Address, Failure> {
+        self.with(|s| {
+            // One line more, so that the address can be a multiple of 256.
+            let mut memory = vec![0u128; bytes.div_ceil(16) + 16].into_boxed_slice();
+            let address = memory.as_mut_ptr().expose_provenance() as u64;
+            s.memory.push(memory);
+            Ok(address.next_multiple_of(256))
+        })
+    }
+    fn pinned(&self, bytes: usize) -> Result<*mut u8, Failure> {
+        self.allocate(bytes).map(pointer)
+    }
+    fn load(&self, text: &str) -> Result<Module, Failure> {
+        let module = ptx::Module::parse(text).map_err(|e| failure("loading code", e))?;
+        self.with(|s| {
+            s.modules.push(Arc::new(module));
+            Ok(Module(s.modules.len() as u64 - 1))
+        })
+    }
+    fn function(&self, module: Module, entry: &str, _shared: u32) -> Result<Function, Failure> {
+        self.with(|s| {
+            s.modules[module.0 as usize].entry(entry).ok_or_else(|| failure(&format!("looking up {entry}"), "CUDA_ERROR_NOT_FOUND"))?;
+            s.functions.push((module.0 as usize, entry.into()));
+            Ok(Function(s.functions.len() as u64 - 1))
+        })
+    }
+    fn stream(&self, _communicates: bool) -> Result<Stream, Failure> {
+        self.with(|s| {
+            s.streams.push(VecDeque::new());
+            Ok(Stream(s.streams.len() as u64 - 1))
+        })
+    }
+    fn event(&self) -> Result<Event, Failure> {
+        self.with(|s| {
+            s.events.push((0, 0));
+            Ok(Event(s.events.len() as u64 - 1))
+        })
+    }
+    fn product(&self, product: &Product, _tf32: bool, _alignment: u32, _workspace: usize) -> Result<Prepared, Failure> {
+        self.with(|s| {
+            s.products.push(product.clone());
+            Ok(Prepared(s.products.len() as u32 - 1))
+        })
+    }
+    unsafe fn launch(&self, stream: Stream, function: Function, shape: Shape, parameters: &[u64]) -> Result<(), Failure> {
+        let (module, entry) = self.with(|s| Ok(s.functions[function.0 as usize].clone()))?;
+        self.push(stream, Piece::Launch { module, entry, shape, parameters: parameters.to_vec() })
+    }
+    unsafe fn multiply(&self, stream: Stream, product: Prepared, abc: [Address; 3], _workspace: (Address, usize)) -> Result<(), Failure> {
+        self.push(stream, Piece::Multiply { product: product.0 as usize, abc })
+    }
+    unsafe fn copy(&self, stream: Stream, from: Address, to: Address, bytes: usize) -> Result<(), Failure> {
+        if !self.with(|s| Ok(s.holds(from, bytes) && s.holds(to, bytes)))? {
+            return Err(failure("copying", "an address outside of what was allocated"));
+        }
+        self.push(stream, Piece::Copy { from, to, bytes })
+    }
+    unsafe fn set(&self, stream: Stream, to: Address, byte: u8, bytes: usize) -> Result<(), Failure> {
+        self.push(stream, Piece::Set { to, byte, bytes })
+    }
+    unsafe fn upload(&self, stream: Stream, from: *const u8, to: Address, bytes: usize) -> Result<(), Failure> {
+        self.push(stream, Piece::Copy { from: from.expose_provenance() as u64, to, bytes })
+    }
+    unsafe fn download(&self, stream: Stream, from: Address, to: *mut u8, bytes: usize) -> Result<(), Failure> {
+        self.push(stream, Piece::Copy { from, to: to.expose_provenance() as u64, bytes })
+    }
+    fn record(&self, stream: Stream, event: Event) -> Result<(), Failure> {
+        let version = self.with(|s| {
+            s.events[event.0 as usize].0 += 1;
+            Ok(s.events[event.0 as usize].0)
+        })?;
+        // Nobody can wait for it before this call returns, so it need not be queued at once.
+        self.push(stream, Piece::Record { event: event.0, version })
+    }
+    fn wait(&self, stream: Stream, event: Event) -> Result<(), Failure> {
+        if self.behaviour.deaf {
+            return Ok(());
+        }
+        let version = self.with(|s| Ok(s.events[event.0 as usize].0))?;
+        self.push(stream, Piece::Wait { event: event.0, version })
+    }
+    fn synchronize(&self, stream: Stream) -> Result<(), Failure> {
+        // One piece at a time, so that other ranks can begin theirs in between.
+        let one = |s: &mut State| {
+            let empty = s.streams[stream.0 as usize].is_empty();
+            if !empty && !s.advance()? {
+                return Err(failure("waiting for a stream", "streams wait for each other in a circle"));
+            }
+            Ok(empty)
+        };
+        while !self.with(one)? {}
+        self.with(|s| s.failure.clone().map_or(Ok(()), Err))
+    }
+}
