@@ -183,7 +183,7 @@ fn loops(l: &[(usize, usize)]) -> Loops {
 
 /// The kernel for one buffer of a collective; none where plain copies do.
 fn kernel_of(collective: &Collective, e: &Exchange, members: usize) -> Option<Kernel> {
-    let (reducer, dtype) = collective.combines();
+    let (reducer, dtype) = collective.reduction();
     let (from, to) = (loops(&e.give), loops(&e.take));
     if e.elements == 0 {
         return None;
@@ -294,7 +294,7 @@ impl Mover for Machine {
         for mark in after {
             lane.await_mark(*mark)?;
         }
-        let element = collective.combines().1.bytes();
+        let element = collective.reduction().1.bytes();
         let at = |i: usize, offset: usize| device::address(bases[i]) + offset as u64;
         let (start, end) = collective.share(bases.len(), me);
         let mut before = 0;

@@ -204,7 +204,7 @@ impl Collective {
         self.kind
     }
     /// What it combines with, and elements of which type.
-    pub fn combines(&self) -> (Reducer, DType) {
+    pub fn reduction(&self) -> (Reducer, DType) {
         (self.reducer, self.dtype)
     }
     /// Its buffers' parts, in order.
