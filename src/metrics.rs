@@ -86,7 +86,10 @@ impl Metrics {
         let mut notes = Vec::new();
         if left_out > 0 {
             let all = self.plan.interface.parameters.len();
-            notes.push(Diagnostic::warning("W0672", format!("the gradients of {left_out} of {all} parameters cannot be read in this plan; norms leave them out")));
+            notes.push(Diagnostic::warning(
+                "W0672",
+                format!("the gradients of {left_out} of {all} parameters cannot be read in this plan; norms leave them out"),
+            ));
         }
         notes.extend(self.write_header(session.memory(), measured));
         Ok(notes)
@@ -98,9 +101,9 @@ impl Metrics {
         }
         let plan = &self.plan;
         let stage_of = |rank: u32| plan.programs.iter().find(|p| (p.first_rank..p.first_rank + p.mesh.devices()).contains(&rank)).map(|p| p.stage.0);
-        let ranks = (0u32..).zip(memory).map(|(rank, m)| {
-            json!({"rank": rank, "stage": stage_of(rank), "memory_bytes": m.arena + m.overhead + m.snapshot, "arena_bytes": m.arena})
-        });
+        let ranks = (0u32..)
+            .zip(memory)
+            .map(|(rank, m)| json!({"rank": rank, "stage": stage_of(rank), "memory_bytes": m.arena + m.overhead + m.snapshot, "arena_bytes": m.arena}));
         let header = json!({
             "kind": "header", "format": FORMAT, "compiler": plan.compiler, "model": plan.request.model, "cluster": plan.cluster.name,
             "device": plan.cluster.device, "begun_unix_seconds": now(), "unit_of_work": self.work.unit(), "work_per_step": self.work.items,
@@ -125,8 +128,7 @@ impl Metrics {
 
     fn object(&self, report: &StepReport, figures: &StepFigures, departures: &[Departure]) -> Value {
         let name = |i: u32, name: &str| label(self.plan.interface.loss == Some(i), name).to_string();
-        let results: Map<String, Value> =
-            report.scalars.iter().map(|(i, n, v)| (name(*i, n), number(element_type(&self.plan, *i), *v))).collect();
+        let results: Map<String, Value> = report.scalars.iter().map(|(i, n, v)| (name(*i, n), number(element_type(&self.plan, *i), *v))).collect();
         let loss = report.scalars.iter().find(|s| self.plan.interface.loss == Some(s.0)).map(|s| number(element_type(&self.plan, s.0), s.2));
         let per_second = |x: f64| x / report.seconds;
         let flops = self.work.flops.map(per_second);
@@ -134,8 +136,7 @@ impl Metrics {
         let second = |ns: u64| ns as f64 / 1e9;
         let ranks = (0u32..).zip(&figures.ranks).zip(&figures.norms).map(|((rank, r), norm)| {
             let kinds = KINDS.iter().zip(&r.communication).filter(|(_, (count, _))| *count > 0);
-            let communication: Map<String, Value> =
-                kinds.map(|(k, (count, ns))| (k.to_string(), json!({"count": count, "seconds": second(*ns)}))).collect();
+            let communication: Map<String, Value> = kinds.map(|(k, (count, ns))| (k.to_string(), json!({"count": count, "seconds": second(*ns)}))).collect();
             json!({
                 "rank": rank, "seconds": second(r.step), "computing_seconds": second(r.computing()), "communication_seconds": second(r.communicating()),
                 "waiting_seconds": second(r.waiting), "measuring_seconds": second(r.measuring), "communication": communication, "gradient_norm": norm,
@@ -327,6 +328,7 @@ fn open_events(folder: &Path, resumed: Option<u64>) -> Result<Whole> {
     Ok(events)
 }
 
+#[expect(clippy::disallowed_methods, reason = "records of TensorBoard and lines of metrics are dated")]
 fn now() -> f64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64())
 }

@@ -14,8 +14,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("compiler", &["ir", "cost_model", "solver", "mlir"]),
     ("ptx", &[]),
     ("runtime", &["ir", "ptx"]),
+    ("cuda", &["ir", "ptx", "runtime"]),
     ("viz", &["ir"]),
-    ("shardwright", &["ir", "models", "cost_model", "compiler", "runtime", "viz"]),
+    ("shardwright", &["ir", "models", "cost_model", "compiler", "runtime", "cuda", "viz"]),
 ];
 
 /// Crates that bring a large foreign library, and the only crate of ours that may name each.

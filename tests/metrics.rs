@@ -308,7 +308,8 @@ fn the_models_flops_do_not_depend_on_the_plan() {
         lines(&jsonl)[0]["model_flops_per_step"].as_f64().expect("FLOPs")
     };
     let one = of("--cluster local:1");
-    for flags in ["--cluster local:4 --strategy data", "--cluster local:2 --stages 2 --microbatches 4", "--cluster local:2 --strategy tensor --recompute full"] {
+    for flags in ["--cluster local:4 --strategy data", "--cluster local:2 --stages 2 --microbatches 4", "--cluster local:2 --strategy tensor --recompute full"]
+    {
         assert_eq!(of(flags), one, "{flags}");
     }
 }

@@ -86,8 +86,11 @@ enum Reply {
     Bound,
     Parts(Parts),
     Recorded(Vec<Event>),
-    Measured(RankStep),
-    Prepared { snapshot: usize },
+    /// Boxed, since a channel keeps many replies' room.
+    Measured(Box<RankStep>),
+    Prepared {
+        snapshot: usize,
+    },
     Failed,
 }
 
@@ -350,7 +353,8 @@ impl Session {
         if self.layout.is_none() || self.steps == 0 {
             return Ok(None);
         }
-        let encoded = |r: &Reply| if let Reply::Measured(m) = r { vec![(0, postcard::to_stdvec(m).expect("invariant: figures serialize"))] } else { Vec::new() };
+        let encoded =
+            |r: &Reply| if let Reply::Measured(m) = r { vec![(0, postcard::to_stdvec(&**m).expect("invariant: figures serialize"))] } else { Vec::new() };
         let given = self.tell(|| Command::Measured)?.iter().map(encoded).collect();
         let decoded = |(_, parts): &(u32, Parts)| parts.first().and_then(|(_, bytes)| postcard::from_bytes(bytes).ok()).unwrap_or_default();
         let ranks: Vec<RankStep> = self.exchange(given)?.iter().map(decoded).collect();
@@ -534,7 +538,7 @@ fn serve(shared: &Shared, rank: u32, recorder: Option<Recorder>, commands: &Rece
                 worker.measure(program);
                 Ok(Reply::Bound)
             }
-            Command::Measured => Ok(Reply::Measured(worker.measured().cloned().unwrap_or_default())),
+            Command::Measured => Ok(Reply::Measured(Box::new(worker.measured().cloned().unwrap_or_default()))),
             Command::Recorded => Ok(Reply::Recorded(worker.recorded())),
             Command::Prepare { plan, tell } => {
                 // Who collects may have ended already; then nobody is to be told.

@@ -11,7 +11,7 @@ mod watch;
 pub use gradients::{Gradient, gradients};
 pub(crate) use meter::Meter;
 pub use meter::{KINDS, RankStep};
-pub use watch::{Departure, What, Watch};
+pub use watch::{Departure, Watch, What};
 
 use crate::worker::program_of;
 use ir::plan::Plan;

@@ -128,6 +128,12 @@ impl Watch {
         let Some(norms) = norms else { return };
         let finite: Vec<f64> = norms.iter().copied().filter(|n| n.is_finite()).collect();
         let usual = lower_median(finite.iter().copied());
+        // How far the stage as a whole has moved: by what the middle one of its ranks has, whose place among them need not be the same in every step.
+        let past = &self.norms;
+        let middle = |r: u32| (past[r as usize].len() >= WINDOW).then(|| lower_median(past[r as usize].iter().copied()));
+        let moved = |(&r, &norm): (&u32, &f64)| middle(r).filter(|_| norm.is_finite() && norm > 0.0).map(|m| norm.ln() - m);
+        let moves: Vec<f64> = peers.iter().zip(&norms).filter_map(moved).collect();
+        let stage = if moves.is_empty() { usual.ln() } else { lower_median(moves.into_iter()) };
         for (&r, &norm) in peers.iter().zip(&norms) {
             let others = || peers.iter().copied().filter(|p| *p != r).collect();
             if !norm.is_finite() {
@@ -137,15 +143,15 @@ impl Watch {
                 }
                 continue;
             }
-            if norm <= 0.0 || usual <= 0.0 {
+            if norm <= 0.0 || !stage.is_finite() {
                 continue;
             }
-            let ratio = (norm / usual).ln();
+            let ratio = norm.ln() - stage;
             let past = &self.norms[r as usize];
             if past.len() >= WINDOW {
                 let (middle, spread) = (lower_median(past.iter().copied()), deviation(past.iter().copied()));
                 if (ratio - middle).abs() > FACTOR.ln().max(DEVIATIONS * spread) {
-                    let usual = usual * middle.exp();
+                    let usual = (stage + middle).exp();
                     all.push(Departure { rank: r, what: What::GradientNorm, value: norm, usual, peers: others(), begins: false });
                     // What departs is not what is usual.
                     continue;
@@ -246,9 +252,7 @@ mod tests {
     #[test]
     fn copies_that_differ_are_told() {
         let layout = Layout { ranks: vec![vec![(true, 0)], vec![(false, 0)], vec![(true, 1)]], stages: vec![0; 3], measured: vec![1] };
-        let of = |squares: [f64; 3]| {
-            StepFigures::new(0, &layout, squares.iter().map(|s| RankStep { squares: vec![*s], ..RankStep::default() }).collect())
-        };
+        let of = |squares: [f64; 3]| StepFigures::new(0, &layout, squares.iter().map(|s| RankStep { squares: vec![*s], ..RankStep::default() }).collect());
         let same = of([4.0, 4.0, 5.0]);
         assert_eq!((same.norm, same.unlike.len()), (Some(3.0), 0), "each part counts once");
         let mut w = Watch::new(&layout);

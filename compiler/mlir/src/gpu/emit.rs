@@ -522,7 +522,12 @@ impl<'k> Writer<'k> {
     }
 
     /// A loop in the text; the builder is lent to its body through this writer.
-    pub(super) fn looped(&mut self, rounds: u64, carried: Vec<Val>, body: &mut dyn FnMut(&mut Self, Val, Vec<Val>) -> Result<Vec<Val>, Error>) -> Result<Vec<Val>, Error> {
+    pub(super) fn looped(
+        &mut self,
+        rounds: u64,
+        carried: Vec<Val>,
+        body: &mut dyn FnMut(&mut Self, Val, Vec<Val>) -> Result<Vec<Val>, Error>,
+    ) -> Result<Vec<Val>, Error> {
         if rounds == 1 {
             let zero = self.b.index(0);
             return body(self, zero, carried);
