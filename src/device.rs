@@ -38,6 +38,9 @@ pub(crate) struct DeviceArgs {
     /// GPUs may round the operands of f32 matrix products to TF32's ten bits, which is many times faster and less exact.
     #[arg(long)]
     tf32: bool,
+    /// On GPUs, begin every kernel by itself instead of what repeats as CUDA graphs.
+    #[arg(long)]
+    no_graphs: bool,
     /// The emulator also looks for missing barriers and for reads of what nothing has written.
     #[arg(long)]
     emulator_checks: bool,
@@ -81,8 +84,10 @@ impl DeviceArgs {
                 .with_help("add `--device ptx-emulator`, with a plan that was compiled with `--target cuda:sm_80`")
                 .into());
         }
-        if kind != Kind::Cuda && self.tf32 {
-            return Err(Diagnostic::input("E0409", "`--tf32` is for GPUs, and the plan runs on another device")
+        if kind != Kind::Cuda
+            && let Some(flag) = [(self.tf32, "--tf32"), (self.no_graphs, "--no-graphs")].into_iter().find_map(|(given, flag)| given.then_some(flag))
+        {
+            return Err(Diagnostic::input("E0409", format!("`{flag}` is for GPUs, and the plan runs on another device"))
                 .with_help("add `--device cuda`, with a plan that was compiled with `--target cuda:sm_80`")
                 .into());
         }
@@ -96,7 +101,8 @@ impl DeviceArgs {
     pub(crate) fn open(&self, plan: &Arc<Plan>, options: &Options) -> Result<(Session, Vec<Diagnostic>)> {
         if self.kind(plan)? == Kind::Cuda {
             let cards = cuda::card::cards(plan.ranks())?;
-            let machine = Machine::new(plan, cards, Settings { tf32: self.tf32 })?;
+            // A trace shows when every instruction was begun, which a graph would not.
+            let machine = Machine::new(plan, cards, Settings { tf32: self.tf32, graphs: !self.no_graphs && !options.trace })?;
             let (fabric, devices) = (machine.fabric(options.timeout)?, machine.clone());
             let session = Session::open_with_on(plan, options, &fabric, move |program, seat| devices.device(program, seat))?;
             return Ok((session, machine.notes()));

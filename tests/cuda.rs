@@ -6,7 +6,8 @@ use cuda::driver::{Card, Driver};
 use cuda::emulated::{Behaviour, EmulatedGpu};
 use cuda::machine::{Machine, Settings};
 use ir::plan::Plan;
-use ir::{Diagnostic, Result};
+use ir::{DType, Diagnostic, Result};
+use runtime::tensor::Tensor;
 use runtime::{Options, Session};
 use std::sync::Arc;
 use support::emulator::compile_for_both;
@@ -14,8 +15,12 @@ use support::{arguments, bundled, losses, losses_of};
 
 /// Opens a plan on one emulated GPU.
 fn open(plan: &Arc<Plan>, behaviour: Behaviour) -> Result<(Session, Arc<EmulatedGpu>, Vec<Diagnostic>)> {
+    open_with(plan, behaviour, Settings::default())
+}
+
+fn open_with(plan: &Arc<Plan>, behaviour: Behaviour, settings: Settings) -> Result<(Session, Arc<EmulatedGpu>, Vec<Diagnostic>)> {
     let gpu = EmulatedGpu::new(behaviour);
-    let machine = Machine::new(plan, vec![gpu.clone() as Arc<dyn Driver>], Settings::default())?;
+    let machine = Machine::new(plan, vec![gpu.clone() as Arc<dyn Driver>], settings)?;
     let options = Options::default();
     let (fabric, devices) = (machine.fabric(options.timeout)?, machine.clone());
     let session = Session::open_with_on(plan, &options, &fabric, move |program, seat| devices.device(program, seat))?;
@@ -43,6 +48,8 @@ fn check(name: &str, settings: &[&str], seeds: u64, steps: usize) {
             assert!(close(&got, &want), "{name} {flags}, seed {seed}: losses {got:?}, the CPU has {want:?}");
             let [launches, products] = gpu.executed();
             assert!(launches > 0 && products > 0, "{name} {flags}: the GPU did {launches} launches and {products} products");
+            let [captured, replayed] = gpu.graphs();
+            assert!(captured > 0 && replayed > captured, "{name} {flags}: {captured} graphs were launched {replayed} times");
         }
     }
 }
@@ -60,12 +67,78 @@ const SETTINGS: [&str; 8] = [
 
 #[test]
 fn the_mlp_trains_on_a_gpu_in_any_order() {
-    check("mlp", &SETTINGS, 4, 3);
+    check("mlp", &SETTINGS, 4, 4);
 }
 
 #[test]
 fn a_small_gpt_trains_on_a_gpu_in_any_order() {
-    check("gpt_tiny", &SETTINGS, 2, 2);
+    check("gpt_tiny", &SETTINGS, 1, 3);
+}
+
+fn scaled(tensor: &Tensor, by: f64) -> Arc<Tensor> {
+    let values: Vec<f32> = tensor.values().expect("numbers").into_iter().map(|v| (v * by) as f32).collect();
+    Arc::new(Tensor::f32(&tensor.ty.shape, &values).expect("a tensor of the same shape"))
+}
+
+/// Graphs change when kernels are begun and nothing else: losses are the same bits, also of batches that differ from step to step.
+#[test]
+fn graphs_compute_what_single_launches_compute() {
+    let model = bundled("mlp");
+    for flags in SETTINGS {
+        let plan = compile_for_both(&model, flags);
+        let given = arguments(&model, &plan);
+        let loss = plan.interface.loss.expect("a loss");
+        let batch: Vec<u32> = plan.interface.batch.iter().map(|(i, _)| *i).filter(|i| given[i].ty.dtype == DType::F32).collect();
+        assert!(!batch.is_empty(), "{flags}: no batch of floats");
+        let run = |graphs| {
+            let (mut session, gpu, _) = open_with(&plan, seeded(3), Settings { graphs, ..Settings::default() }).unwrap_or_else(|e| panic!("{e}"));
+            session.set_inputs(&given).unwrap_or_else(|e| panic!("{e}"));
+            let losses: Vec<f64> = (0..5u8)
+                .map(|step| {
+                    let now = batch.iter().map(|i| (*i, scaled(&given[i], 1.0 + f64::from(step) / 4.0))).collect();
+                    let report = session.step(&now).unwrap_or_else(|e| panic!("{e}"));
+                    report.scalars.iter().find(|s| s.0 == loss).expect("the loss is printed").2
+                })
+                .collect();
+            (losses, gpu.graphs(), gpu.executed())
+        };
+        let (with, [captured, replayed], done) = run(true);
+        let (without, none, done_without) = run(false);
+        assert_eq!(with, without, "{flags}");
+        assert_eq!((none, done), ([0, 0], done_without), "{flags}");
+        assert!(captured > 0 && replayed > captured, "{flags}: {captured} graphs were launched {replayed} times");
+        // On one device a step waits for nobody.
+        if flags == "--cluster local:1" {
+            assert_eq!((captured, replayed), (1, 4));
+        }
+    }
+}
+
+/// Metrics read gradients in the middle of a step, which must then be computed.
+#[test]
+fn a_read_in_the_middle_of_a_step_sees_what_was_computed() {
+    let model = bundled("mlp");
+    for flags in ["--cluster local:1", "--strategy data", "--stages 2 --microbatches 4 --schedule 1f1b"] {
+        let plan = compile_for_both(&model, flags);
+        let given = arguments(&model, &plan);
+        let norms = |mut session: Session| {
+            session.measure().unwrap_or_else(|e| panic!("{e}"));
+            session.set_inputs(&given).unwrap_or_else(|e| panic!("{e}"));
+            (0..4)
+                .flat_map(|_| {
+                    session.step(&Default::default()).unwrap_or_else(|e| panic!("{e}"));
+                    let measured = session.measured().unwrap_or_else(|e| panic!("{e}"));
+                    measured.expect("steps are measured").ranks.into_iter().flat_map(|r| r.squares).collect::<Vec<f64>>()
+                })
+                .collect::<Vec<f64>>()
+        };
+        let want = norms(Session::open(&plan, &Options::default()).unwrap_or_else(|e| panic!("{e}")));
+        assert!(want.iter().any(|s| *s > 0.0), "{flags}: no gradient was read");
+        for seed in 0..4 {
+            let got = norms(open(&plan, seeded(seed)).unwrap_or_else(|e| panic!("{e}")).0);
+            assert!(close(&got, &want), "{flags}, seed {seed}: {got:?}, the CPU has {want:?}");
+        }
+    }
 }
 
 /// The order is only right because of the events: a GPU that does not heed them gives other losses.
@@ -81,6 +154,22 @@ fn a_missing_event_shows() {
             !close(&losses_of(session, &plan, &given, 3), &want)
         });
         assert!(wrong.count() > 0, "{flags}: without events nothing is wrong");
+    }
+}
+
+/// Nodes of graphs are in order only because it was captured: a GPU that forgets it gives other losses.
+#[test]
+fn an_order_that_is_not_captured_shows() {
+    let model = bundled("mlp");
+    for flags in ["--cluster local:1", "--strategy data"] {
+        let plan = compile_for_both(&model, flags);
+        let given = arguments(&model, &plan);
+        let want = losses(&plan, &given, 4);
+        let wrong = (0..4).filter(|&seed| {
+            let (session, ..) = open(&plan, Behaviour { unordered: true, ..seeded(seed) }).unwrap_or_else(|e| panic!("{e}"));
+            !close(&losses_of(session, &plan, &given, 4), &want)
+        });
+        assert!(wrong.count() > 0, "{flags}: in any order nothing is wrong");
     }
 }
 

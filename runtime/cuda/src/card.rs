@@ -1,6 +1,6 @@
 //! The real thing: cards of this machine through `cudarc`, whose libraries are looked for when they are needed.
 
-use crate::driver::{Address, Card, Driver, Event, Failure, Function, Module, Prepared, Shape, Stream};
+use crate::driver::{Address, Card, Driver, Event, Failure, Function, Graph, Module, Prepared, Shape, Stream};
 use crate::product::Product;
 use cudarc::cublaslt::{result as lt, sys as lts};
 use cudarc::driver::{result as cu, sys};
@@ -336,5 +336,32 @@ impl Driver for CudaCard {
         self.bind()?;
         // SAFETY: the stream lives to the end of the process.
         cuda("computing", unsafe { cu::stream::synchronize(stream(s)) })
+    }
+    fn capture(&self, s: Stream) -> Result<(), Failure> {
+        self.bind()?;
+        let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_THREAD_LOCAL;
+        // SAFETY: the stream lives to the end of the process.
+        cuda("beginning a capture", unsafe { cu::stream::begin_capture(stream(s), mode) })
+    }
+    fn captured(&self, s: Stream) -> Result<Graph, Failure> {
+        self.bind()?;
+        // SAFETY: the stream is this thread's to capture; the graph is instantiated before it is given up, and what was instantiated is kept.
+        unsafe {
+            let graph = cuda("ending a capture", cu::stream::end_capture(stream(s)))?;
+            if graph.is_null() {
+                return Err(Failure { doing: "ending a capture".into(), reason: "what was begun cannot be captured".into() });
+            }
+            let mut ready = std::ptr::null_mut();
+            let made = sys::cuGraphInstantiateWithFlags(&raw mut ready, graph, 0).result();
+            cuda("giving up a graph's description", sys::cuGraphDestroy(graph).result())?;
+            cuda("instantiating a graph", made)?;
+            cuda("preparing a graph", cu::graph::upload(ready, stream(s)))?;
+            Ok(Graph(handle(ready)))
+        }
+    }
+    unsafe fn replay(&self, s: Stream, graph: Graph) -> Result<(), Failure> {
+        self.bind()?;
+        // SAFETY: as the caller vouches; the graph lives to the end of the process.
+        cuda("launching a graph", unsafe { cu::graph::launch(std::ptr::with_exposed_provenance_mut(graph.0 as usize), stream(s)) })
     }
 }

@@ -8,6 +8,7 @@ use crate::kernels::{self, Kernel};
 use crate::lane::{Lane, Work};
 use crate::machine::{Machine, WORKSPACE};
 use crate::product;
+use crate::runs::{Call, Resolved};
 use ir::op::OpKind;
 use ir::program::{Instruction, InstructionKind, Phase, Program};
 use ir::{Diagnostic, Diagnostics, Result};
@@ -65,7 +66,8 @@ pub struct CudaDevice {
     scratch: Address,
     scratch_bytes: usize,
     workspace: (Address, usize),
-    parameters: Vec<u64>,
+    /// What each instruction is in the lane's runs, by microbatch; none before it came.
+    numbers: [Vec<Vec<Option<u32>>>; 4],
 }
 
 // SAFETY: the pinned memory is this device's alone.
@@ -125,53 +127,27 @@ impl CudaDevice {
         let mirror = if host.is_empty() { None } else { Some(Arena::new(program.arena)?) };
         let (arena, bytes, rank) = (lane.arena, lane.bytes, seat.rank);
         drop(lane);
-        let parameters = Vec::new();
-        Ok(CudaDevice { machine, rank, arena, bytes, launches, actions, touched, calls, mirror, staging, scratch, scratch_bytes, workspace, parameters })
+        let numbers = program.phases.each_ref().map(|list| vec![Vec::new(); list.len()]);
+        Ok(CudaDevice { machine, rank, arena, bytes, launches, actions, touched, calls, mirror, staging, scratch, scratch_bytes, workspace, numbers })
     }
 
-    /// Begins an instruction.
+    /// Begins an instruction, or tells it to be begun with others.
     fn begin(&mut self, position: Position) -> Result<(), Diagnostic> {
         let (phase, number, m) = (position.phase as usize, position.instruction as usize, position.microbatch);
         let machine = self.machine.clone();
         let mut lane = machine.lane(self.rank);
-        for place in &self.touched[phase][number] {
-            lane.before(Work::Compute, self.arena + place.offset(m) as u64, place.bytes())?;
-        }
-        let stream = lane.stream(Work::Compute);
-        let at = |place: &Place| self.arena + place.offset(m) as u64;
-        // SAFETY: places lie in the arena and extents were checked when the processor's calls were prepared from the same instructions; work of one stream is
-        // in order, and what communication has under way in these bytes was waited for.
-        unsafe {
-            match &self.actions[phase][number] {
-                Action::Elsewhere => Ok(()),
-                Action::Launch(entries) => {
-                    let started = self.launches.at(position).expect("invariant: a kernel is started");
-                    for (launch, (function, shape)) in started.launches.iter().zip(entries) {
-                        started.parameters(launch, self.arena, self.scratch, m, &mut self.parameters);
-                        lane.check(lane.driver.launch(stream, *function, *shape, &self.parameters))?;
-                    }
-                    Ok(())
+        match &self.actions[phase][number] {
+            Action::Elsewhere => Ok(()),
+            Action::Host { reads, writes } => {
+                lane.flush()?;
+                for place in &self.touched[phase][number] {
+                    lane.before(Work::Compute, self.arena + place.offset(m) as u64, place.bytes())?;
                 }
-                Action::Product { prepared, swapped, places, offsets } => {
-                    for o in offsets {
-                        let [a, b, c] = [0, 1, 2].map(|i| at(&places[i]) + o[i]);
-                        let (a, b) = if *swapped { (b, a) } else { (a, b) };
-                        lane.check(lane.driver.multiply(stream, *prepared, [a, b, c], self.workspace))?;
-                    }
-                    Ok(())
-                }
-                Action::Copy { kernel, elements, bytes, from, to } => {
-                    let begin = |(place, offset): &(Place, Linear)| at(place).wrapping_add_signed(offset.at(m) * *bytes as i64);
-                    let (from, to) = (begin(from), begin(to));
-                    match kernel {
-                        Some(kernel) => machine.start(&lane, Work::Compute, kernel, [from, to].into_iter(), (0, *elements)),
-                        None => lane.check(lane.driver.copy(stream, from, to, (elements * bytes) as usize)),
-                    }
-                }
-                Action::Set { to, byte } => lane.check(lane.driver.set(stream, at(to), *byte, to.bytes())),
-                Action::Fill { to, kernel } => machine.start(&lane, Work::Compute, kernel, [at(to)].into_iter(), (0, kernel.elements())),
-                Action::Host { reads, writes } => {
-                    let mirror = self.mirror.as_ref().expect("invariant: there is a mirror where the host computes");
+                let stream = lane.stream(Work::Compute);
+                let at = |place: &Place| self.arena + place.offset(m) as u64;
+                let mirror = self.mirror.as_ref().expect("invariant: there is a mirror where the host computes");
+                // SAFETY: places lie in the arena and the mirror alike; what communication has under way in these bytes was waited for.
+                unsafe {
                     // A routine may leave parts of what it writes as they were.
                     for place in reads.iter().chain(writes) {
                         lane.check(lane.driver.download(stream, at(place), mirror.base().add(place.offset(m)), place.bytes()))?;
@@ -181,20 +157,75 @@ impl CudaDevice {
                     for place in writes {
                         lane.check(lane.driver.upload(stream, mirror.base().add(place.offset(m)), at(place), place.bytes()))?;
                     }
-                    // The mirror's bytes may be another instruction's next.
-                    lane.check(lane.driver.synchronize(stream))
                 }
+                // The mirror's bytes may be another instruction's next.
+                lane.check(lane.driver.synchronize(stream))
+            }
+            _ => {
+                let known = self.numbers[phase][number].get(m as usize).copied().flatten();
+                let resolved = match known {
+                    Some(resolved) => resolved,
+                    None => {
+                        let resolved = lane.runs.number(self.resolve(position));
+                        let numbers = &mut self.numbers[phase][number];
+                        numbers.resize(numbers.len().max(m as usize + 1), None);
+                        numbers[m as usize] = Some(resolved);
+                        resolved
+                    }
+                };
+                lane.compute(resolved)
             }
         }
+    }
+
+    /// The calls of an instruction for a microbatch. Places lie in the arena and extents were checked when the processor's calls were prepared from the same
+    /// instructions, so the calls stay inside it.
+    fn resolve(&self, position: Position) -> Resolved {
+        let (phase, number, m) = (position.phase as usize, position.instruction as usize, position.microbatch);
+        let at = |place: &Place| self.arena + place.offset(m) as u64;
+        let calls = match &self.actions[phase][number] {
+            Action::Elsewhere | Action::Host { .. } => Vec::new(),
+            Action::Launch(entries) => {
+                let started = self.launches.at(position).expect("invariant: it is started");
+                let call = |(launch, (function, shape)): (_, &(Function, Shape))| {
+                    let mut parameters = Vec::new();
+                    started.parameters(launch, self.arena, self.scratch, m, &mut parameters);
+                    Call::Launch { function: *function, shape: *shape, parameters }
+                };
+                started.launches.iter().zip(entries).map(call).collect()
+            }
+            Action::Product { prepared, swapped, places, offsets } => {
+                let call = |o: &[u64; 3]| {
+                    let [a, b, c] = [0, 1, 2].map(|i| at(&places[i]) + o[i]);
+                    let (a, b) = if *swapped { (b, a) } else { (a, b) };
+                    Call::Multiply { product: *prepared, abc: [a, b, c], workspace: self.workspace }
+                };
+                offsets.iter().map(call).collect()
+            }
+            Action::Copy { elements: 0, .. } => Vec::new(),
+            Action::Copy { kernel, elements, bytes, from, to } => {
+                let begin = |(place, offset): &(Place, Linear)| at(place).wrapping_add_signed(offset.at(m) * *bytes as i64);
+                let (from, to) = (begin(from), begin(to));
+                vec![match kernel {
+                    Some(kernel) => self.machine.own_call(self.rank, kernel, [from, to].into_iter(), (0, *elements)),
+                    None => Call::Copy { from, to, bytes: (elements * bytes) as usize },
+                }]
+            }
+            Action::Set { to, byte } => vec![Call::Set { to: at(to), byte: *byte, bytes: to.bytes() }],
+            Action::Fill { to, kernel } => vec![self.machine.own_call(self.rank, kernel, [at(to)].into_iter(), (0, kernel.elements()))],
+        };
+        let touched = self.touched[phase][number].iter().map(|p| (at(p), p.bytes())).collect();
+        Resolved { calls, touched }
     }
 
     /// Copies between the host and the arena, piece by piece through pinned memory.
     fn pieces(&self, offset: usize, bytes: usize, mut piece: impl FnMut(&Lane, Address, usize, usize) -> Result<(), Diagnostic>) {
         assert!(offset + bytes <= self.bytes, "invariant: buffers lie inside the arena");
         let mut lane = self.machine.lane(self.rank);
-        // These calls come between steps, and have no other way to tell of a failure.
+        // These calls have no other way to tell of a failure.
         let fail = |d: Diagnostic| -> () { panic!("{}", d.message) };
-        if let Err(d) = lane.finish() {
+        // In the middle of a step others may have these bytes under way.
+        if let Err(d) = lane.flush().and_then(|()| lane.before(Work::Compute, self.arena + offset as u64, bytes)) {
             return fail(d);
         }
         let mut done = 0;

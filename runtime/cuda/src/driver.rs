@@ -25,6 +25,10 @@ pub struct Function(pub u64);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Prepared(pub u32);
 
+/// A graph of what was captured, ready to be launched.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Graph(pub u64);
+
 /// What a card is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Card {
@@ -48,7 +52,7 @@ pub struct Failure {
 }
 
 /// The shape of a launch.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Shape {
     /// Blocks.
     pub grid: [u32; 3],
@@ -161,4 +165,22 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// When some of it failed.
     fn synchronize(&self, stream: Stream) -> Result<(), Failure>;
+    /// From now on what is begun on the stream by this thread is put in a graph instead; nothing may be waited for until it is [captured](Driver::captured).
+    ///
+    /// # Errors
+    /// When CUDA fails.
+    fn capture(&self, stream: Stream) -> Result<(), Failure>;
+    /// Ends the capture that this thread began on the stream, whatever comes of it.
+    ///
+    /// # Errors
+    /// When something was begun that cannot be captured, or CUDA fails.
+    fn captured(&self, stream: Stream) -> Result<Graph, Failure>;
+    /// Begins all that a graph holds, after what was begun on the stream.
+    ///
+    /// # Safety
+    /// As [`Driver::launch`].
+    ///
+    /// # Errors
+    /// As [`Driver::launch`].
+    unsafe fn replay(&self, stream: Stream, graph: Graph) -> Result<(), Failure>;
 }

@@ -3,10 +3,13 @@
 //! What is begun on a stream waits in its queue. When somebody waits for a stream, queues are worked off one piece at a time, each from a stream drawn at
 //! random among those whose next piece may run: so by a seed any order comes about that streams and events allow, and an event that is missing shows as
 //! a wrong result. Copies from and to the host read and write there when their turn comes, as a GPU's do. Kernels run on the emulator of PTX, products as
-//! cuBLASLt's documentation defines them.
+//! cuBLASLt's documentation defines them. Graphs are captured by CUDA's rules ([`capture`]), and their nodes are done in any order that was captured.
 
-use crate::driver::{Address, Card, Driver, Event, Failure, Function, Module, Prepared, Shape, Stream};
+mod capture;
+
+use crate::driver::{Address, Card, Driver, Event, Failure, Function, Graph, Module, Prepared, Shape, Stream};
 use crate::product::Product;
+use capture::{Captures, Node};
 use half::{bf16, f16};
 use ir::DType;
 use std::collections::VecDeque;
@@ -21,15 +24,18 @@ pub struct Behaviour {
     pub seed: u64,
     /// Forget every wait for an event: a fault that tests must notice.
     pub deaf: bool,
+    /// Forget the order of what was captured: likewise.
+    pub unordered: bool,
 }
 
 impl Default for Behaviour {
     fn default() -> Self {
         let card = Card { name: "Emulated GPU".into(), capability: (8, 0), memory: (16 << 30, 16 << 30), version: (12, 8) };
-        Behaviour { card, seed: 0, deaf: false }
+        Behaviour { card, seed: 0, deaf: false, unordered: false }
     }
 }
 
+#[derive(Clone)]
 enum Piece {
     Launch { module: usize, entry: String, shape: Shape, parameters: Vec<u64> },
     Multiply { product: usize, abc: [Address; 3] },
@@ -39,18 +45,28 @@ enum Piece {
     Wait { event: u64, version: u64 },
 }
 
+/// What waits in a stream.
+enum Entry {
+    One(Piece),
+    /// A launch of a graph, and which of its nodes are done.
+    Graph(Arc<[Node]>, Vec<bool>),
+}
+
 #[derive(Default)]
 struct State {
     memory: Vec<Box<[u128]>>,
     modules: Vec<Arc<ptx::Module>>,
     functions: Vec<(usize, String)>,
     products: Vec<Product>,
-    streams: Vec<VecDeque<Piece>>,
+    streams: Vec<VecDeque<Entry>>,
+    captures: Captures,
+    graphs: Vec<Arc<[Node]>>,
     /// For every event how often it was recorded, and how often it passed.
     events: Vec<(u64, u64)>,
     random: u64,
     failure: Option<Failure>,
     pieces: [u64; 2],
+    replayed: u64,
 }
 
 /// The GPU.
@@ -73,14 +89,21 @@ impl EmulatedGpu {
     pub fn executed(&self) -> [u64; 2] {
         self.state.lock().unwrap_or_else(PoisonError::into_inner).pieces
     }
+    /// How many graphs it has captured, and how many launches of them were begun.
+    pub fn graphs(&self) -> [u64; 2] {
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        [state.graphs.len() as u64, state.replayed]
+    }
     fn with<T>(&self, work: impl FnOnce(&mut State) -> Result<T, Failure>) -> Result<T, Failure> {
         work(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner))
     }
     fn push(&self, stream: Stream, piece: Piece) -> Result<(), Failure> {
         self.with(|s| {
-            s.streams[stream.0 as usize].push_back(piece);
+            if let Some(piece) = s.captures.take(stream.0, piece)? {
+                s.streams[stream.0 as usize].push_back(Entry::One(piece));
+            }
             // Sometimes the GPU keeps up with who begins the work, and mostly it lags far behind.
-            if s.draw(4) == 0 { s.advance().map(drop) } else { Ok(()) }
+            if s.draw(4) == 0 { s.advance(self.behaviour.unordered).map(drop) } else { Ok(()) }
         })
     }
 }
@@ -94,17 +117,30 @@ impl State {
     }
 
     /// Does one piece of a stream whose next may run; false when there is none.
-    fn advance(&mut self) -> Result<bool, Failure> {
+    fn advance(&mut self, unordered: bool) -> Result<bool, Failure> {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let may = |p: &Piece| !matches!(p, Piece::Wait { event, version } if self.events[*event as usize].1 < *version);
+        let may = |e: &Entry| !matches!(e, Entry::One(Piece::Wait { event, version }) if self.events[*event as usize].1 < *version);
         let ready: Vec<usize> = (0..self.streams.len()).filter(|&i| self.streams[i].front().is_some_and(may)).collect();
         if ready.is_empty() {
             return Ok(false);
         }
         let chosen = ready[self.draw(ready.len())];
-        let piece = self.streams[chosen].pop_front().expect("invariant: it has a piece");
+        let piece = match self.streams[chosen].pop_front().expect("invariant: it has a piece") {
+            Entry::One(piece) => piece,
+            Entry::Graph(nodes, mut done) => {
+                let may = |n: &usize| !done[*n] && (unordered || nodes[*n].after.iter().all(|a| done[*a]));
+                let ready: Vec<usize> = (0..nodes.len()).filter(may).collect();
+                let node = ready[self.draw(ready.len())];
+                done[node] = true;
+                let piece = nodes[node].piece.clone();
+                if !done.iter().all(|d| *d) {
+                    self.streams[chosen].push_front(Entry::Graph(nodes, done));
+                }
+                piece
+            }
+        };
         let done = self.execute(piece);
         if let Err(f) = &done {
             self.failure = Some(f.clone());
@@ -212,6 +248,7 @@ impl Driver for EmulatedGpu {
     }
     fn allocate(&self, bytes: usize) -> Result<Address, Failure> {
         self.with(|s| {
+            s.captures.refuse_thread("allocating memory")?;
             // One line more, so that the address can be a multiple of 256.
             let mut memory = vec![0u128; bytes.div_ceil(16) + 16].into_boxed_slice();
             let address = memory.as_mut_ptr().expose_provenance() as u64;
@@ -225,6 +262,7 @@ impl Driver for EmulatedGpu {
     fn load(&self, text: &str) -> Result<Module, Failure> {
         let module = ptx::Module::parse(text).map_err(|e| failure("loading code", e))?;
         self.with(|s| {
+            s.captures.refuse_thread("loading code")?;
             s.modules.push(Arc::new(module));
             Ok(Module(s.modules.len() as u64 - 1))
         })
@@ -278,9 +316,13 @@ impl Driver for EmulatedGpu {
     }
     fn record(&self, stream: Stream, event: Event) -> Result<(), Failure> {
         let version = self.with(|s| {
+            if s.captures.record(stream.0, event.0) {
+                return Ok(None);
+            }
             s.events[event.0 as usize].0 += 1;
-            Ok(s.events[event.0 as usize].0)
+            Ok(Some(s.events[event.0 as usize].0))
         })?;
+        let Some(version) = version else { return Ok(()) };
         // Nobody can wait for it before this call returns, so it need not be queued at once.
         self.push(stream, Piece::Record { event: event.0, version })
     }
@@ -288,19 +330,42 @@ impl Driver for EmulatedGpu {
         if self.behaviour.deaf {
             return Ok(());
         }
-        let version = self.with(|s| Ok(s.events[event.0 as usize].0))?;
-        self.push(stream, Piece::Wait { event: event.0, version })
+        let version = self.with(|s| Ok((!s.captures.wait(stream.0, event.0)?).then(|| s.events[event.0 as usize].0)))?;
+        version.map_or(Ok(()), |version| self.push(stream, Piece::Wait { event: event.0, version }))
     }
     fn synchronize(&self, stream: Stream) -> Result<(), Failure> {
+        self.with(|s| s.captures.refuse_stream("waiting for a stream", stream.0))?;
         // One piece at a time, so that other ranks can begin theirs in between.
         let one = |s: &mut State| {
             let empty = s.streams[stream.0 as usize].is_empty();
-            if !empty && !s.advance()? {
+            if !empty && !s.advance(self.behaviour.unordered)? {
                 return Err(failure("waiting for a stream", "streams wait for each other in a circle"));
             }
             Ok(empty)
         };
         while !self.with(one)? {}
         self.with(|s| s.failure.clone().map_or(Ok(()), Err))
+    }
+    fn capture(&self, stream: Stream) -> Result<(), Failure> {
+        self.with(|s| s.captures.begin(stream.0))
+    }
+    fn captured(&self, stream: Stream) -> Result<Graph, Failure> {
+        self.with(|s| {
+            let nodes = s.captures.end(stream.0)?;
+            s.graphs.push(nodes.into());
+            Ok(Graph(s.graphs.len() as u64 - 1))
+        })
+    }
+    unsafe fn replay(&self, stream: Stream, graph: Graph) -> Result<(), Failure> {
+        self.with(|s| {
+            s.captures.refuse_stream("launching a graph", stream.0)?;
+            let nodes = s.graphs[graph.0 as usize].clone();
+            s.replayed += 1;
+            if !nodes.is_empty() {
+                let done = vec![false; nodes.len()];
+                s.streams[stream.0 as usize].push_back(Entry::Graph(nodes, done));
+            }
+            Ok(())
+        })
     }
 }

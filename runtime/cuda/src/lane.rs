@@ -2,9 +2,11 @@
 //!
 //! What computes is begun on one stream, what communicates on the other. Communication follows all that the rank has begun to compute; computing follows
 //! communication only where it touches the same bytes, so that a gradient's reduction goes on beside the backward of earlier layers.
+//! What computes is told first and begun when something follows it, as one [run](crate::runs).
 //! A rank's marks are events of its lane, numbered from 1 in a step; they are used again in the next, when every rank has finished this one.
 
 use crate::driver::{Address, Driver, Event, Failure, Stream};
+use crate::runs::Runs;
 use ir::Diagnostic;
 use runtime::transport::mover::Mark;
 use std::sync::{Arc, RwLock};
@@ -47,26 +49,28 @@ pub struct Lane {
     /// Between the streams, where no mark is needed.
     between: Event,
     pending: Vec<Pending>,
+    /// What computes.
+    pub runs: Runs,
 }
 
 /// What to say when a call of CUDA fails.
 pub fn failed(rank: u32, f: &Failure) -> Diagnostic {
     Diagnostic::outcome("E0674", format!("rank {rank}: CUDA failed while {}: {}", f.doing, f.reason)).with_help(
-        "`CUDA_LAUNCH_BLOCKING=1` shows which call it was; `compute-sanitizer` which kernel; `--device ptx-emulator` checks the plan's kernels without a GPU",
+        "`CUDA_LAUNCH_BLOCKING=1` with `--no-graphs` shows which call it was; `compute-sanitizer` which kernel; `--device ptx-emulator` checks the plan's kernels without a GPU",
     )
 }
 
 impl Lane {
-    /// A lane with an arena.
+    /// A lane with an arena; with `graphs`, runs that repeat become CUDA graphs.
     ///
     /// # Errors
     /// `E0674` when the card fails.
-    pub fn new(rank: u32, driver: Arc<dyn Driver>, bytes: usize, marks: Marks) -> Result<Lane, Diagnostic> {
+    pub fn new(rank: u32, driver: Arc<dyn Driver>, bytes: usize, marks: Marks, graphs: bool) -> Result<Lane, Diagnostic> {
         let wrong = |f: Failure| failed(rank, &f);
         let arena = driver.allocate(bytes.max(256)).map_err(wrong)?;
         let streams = [driver.stream(false).map_err(wrong)?, driver.stream(true).map_err(wrong)?];
         let between = driver.event().map_err(wrong)?;
-        Ok(Lane { rank, driver, arena, bytes, streams, marks, used: 0, between, pending: Vec::new() })
+        Ok(Lane { rank, driver, arena, bytes, streams, marks, used: 0, between, pending: Vec::new(), runs: Runs::new(graphs) })
     }
 
     /// The stream for some work.
@@ -80,6 +84,11 @@ impl Lane {
     /// `E0674` for a failure.
     pub fn check<T>(&self, result: Result<T, Failure>) -> Result<T, Diagnostic> {
         result.map_err(|f| failed(self.rank, &f))
+    }
+
+    /// Whether an address lies in the rank's arena.
+    pub fn holds(&self, address: Address) -> bool {
+        (self.arena..self.arena + self.bytes.max(1) as u64).contains(&address)
     }
 
     /// Lets `work` wait for what is under way in some bytes.
@@ -102,11 +111,65 @@ impl Lane {
         Ok(())
     }
 
-    /// Lets communication follow all that was begun to be computed.
+    /// Tells an instruction; it is begun before anything else is that may follow it.
+    ///
+    /// # Errors
+    /// `E0674` when the card fails.
+    pub fn compute(&mut self, number: u32) -> Result<(), Diagnostic> {
+        self.runs.waiting.push(number);
+        if self.runs.graphs() { Ok(()) } else { self.flush() }
+    }
+
+    /// Begins what was told.
+    ///
+    /// # Errors
+    /// `E0674` when the card fails.
+    pub fn flush(&mut self) -> Result<(), Diagnostic> {
+        let mut waiting = std::mem::take(&mut self.runs.waiting);
+        let mut first = 0;
+        for (i, &number) in waiting.iter().enumerate() {
+            let instruction = self.runs.instruction(number).clone();
+            let awaits = |&(start, bytes): &(Address, usize)| self.awaits(start, start + bytes as u64);
+            if instruction.touched.iter().any(awaits) {
+                self.run(&waiting[first..i])?;
+                first = i;
+                for &(start, bytes) in &instruction.touched {
+                    self.before(Work::Compute, start, bytes)?;
+                }
+            }
+        }
+        self.run(&waiting[first..])?;
+        waiting.clear();
+        self.runs.waiting = waiting;
+        Ok(())
+    }
+
+    /// Whether computing must wait before it touches some bytes.
+    fn awaits(&self, start: Address, end: Address) -> bool {
+        self.pending.iter().any(|p| p.start < end && start < p.end && !p.awaited[Work::Compute as usize])
+    }
+
+    fn run(&mut self, run: &[u32]) -> Result<(), Diagnostic> {
+        // SAFETY: whoever resolved the instructions vouched for their addresses; work of one stream is in order, and what communication has under way in
+        // these bytes was waited for.
+        let begun = unsafe { self.runs.begin(&*self.driver, self.streams[0], run) };
+        self.check(begun)
+    }
+
+    /// Lets communication follow all that was told to be computed.
     ///
     /// # Errors
     /// `E0674` when the card fails.
     pub fn follow(&mut self) -> Result<(), Diagnostic> {
+        self.flush()?;
+        self.follow_begun()
+    }
+
+    /// Lets communication follow all that was begun to be computed.
+    ///
+    /// # Errors
+    /// `E0674` when the card fails.
+    pub fn follow_begun(&mut self) -> Result<(), Diagnostic> {
         self.check(self.driver.record(self.streams[0], self.between))?;
         self.check(self.driver.wait(self.streams[1], self.between))
     }
@@ -161,11 +224,12 @@ impl Lane {
         }
     }
 
-    /// Returns when all that was begun is done.
+    /// Returns when all that was told and begun in a step is done.
     ///
     /// # Errors
     /// `E0674` when some of it failed.
     pub fn finish(&mut self) -> Result<(), Diagnostic> {
+        self.flush()?;
         for stream in self.streams {
             self.check(self.driver.synchronize(stream))?;
         }

@@ -7,6 +7,7 @@ use crate::device::{self, CudaDevice};
 use crate::driver::{Address, Driver, Event, Failure, Function, Module, Shape};
 use crate::kernels::{self, Kernel, Loops, THREADS};
 use crate::lane::{Lane, Marks, Work, failed};
+use crate::runs::Call;
 use ir::plan::{Code, Plan};
 use ir::program::{CollectiveKind, InstructionKind, Program};
 use ir::{Bytes, Diagnostic, Result};
@@ -24,10 +25,18 @@ pub const WORKSPACE: usize = 32 << 20;
 const RESERVE: u64 = 512 << 20;
 
 /// How a plan is executed.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Settings {
     /// Let products of f32 round their operands to TF32's ten bits.
     pub tf32: bool,
+    /// Begin what repeats as CUDA graphs.
+    pub graphs: bool,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Settings { tf32: false, graphs: true }
+    }
 }
 
 /// A plan on its cards.
@@ -75,7 +84,7 @@ impl Machine {
         let refused = |f: Failure| failed(0, &f);
         let modules = cards.iter().map(|c| c.load(text)).collect::<Result<Vec<_>, _>>().map_err(refused)?;
         let marks: Marks = (0..ranks).map(|_| RwLock::<Vec<Event>>::default()).collect();
-        let lane = |r| Ok(Mutex::new(Lane::new(r, cards[on(r)].clone(), program(r).arena.0 as usize, marks.clone())?));
+        let lane = |r| Ok(Mutex::new(Lane::new(r, cards[on(r)].clone(), program(r).arena.0 as usize, marks.clone(), settings.graphs)?));
         let lanes = (0..ranks).map(lane).collect::<Result<_, Diagnostic>>()?;
         let own = (0..ranks).map(|_| RwLock::default()).collect();
         Ok(Arc::new(Machine { plan: plan.clone(), code, settings, cards, modules, lanes, own, on_host: Mutex::default() }))
@@ -163,12 +172,17 @@ impl Machine {
         if first >= last {
             return Ok(());
         }
-        let own = self.own[lane.rank as usize].read().unwrap_or_else(PoisonError::into_inner);
-        let function = *own.get(kernel).expect("invariant: kernels are loaded when the device is made");
-        let parameters: Vec<u64> = pointers.chain([first, last]).collect();
-        let shape = Shape { grid: [(last - first).div_ceil(u64::from(THREADS)) as u32, 1, 1], block: [THREADS, 1, 1], shared: 0 };
+        let call = self.own_call(lane.rank, kernel, pointers, (first, last));
         // SAFETY: as the caller vouches.
-        lane.check(unsafe { lane.driver.launch(lane.stream(work), function, shape, &parameters) })
+        lane.check(unsafe { call.begin(&*lane.driver, lane.stream(work)) })
+    }
+
+    /// The launch of a kernel of the runtime's own over elements `first..last`, at least one.
+    pub(crate) fn own_call(&self, rank: u32, kernel: &Kernel, pointers: impl Iterator<Item = Address>, (first, last): (u64, u64)) -> Call {
+        let own = self.own[rank as usize].read().unwrap_or_else(PoisonError::into_inner);
+        let function = *own.get(kernel).expect("invariant: kernels are loaded when the device is made");
+        let shape = Shape { grid: [(last - first).div_ceil(u64::from(THREADS)) as u32, 1, 1], block: [THREADS, 1, 1], shared: 0 };
+        Call::Launch { function, shape, parameters: pointers.chain([first, last]).collect() }
     }
 }
 
@@ -274,7 +288,11 @@ impl Mover for Machine {
     unsafe fn copy(&self, rank: u32, after: Mark, from: Region, to: Region) -> Result<Mark, Diagnostic> {
         let mut lane = self.lane(rank);
         let (source, target, bytes) = (device::address(from.address), device::address(to.address), from.bytes.min(to.bytes));
-        lane.follow()?;
+        // A message that is copied aside was told before it was sent; what was told since leaves it as it is, and may be begun later as one run.
+        if lane.holds(target) {
+            lane.flush()?;
+        }
+        lane.follow_begun()?;
         lane.await_mark(after)?;
         lane.before(Work::Communicate, source, bytes)?;
         lane.before(Work::Communicate, target, bytes)?;
