@@ -117,7 +117,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
 }
 
 /// A setting in few words: `4 stages · 2x4 · 16 microbatches · selective`.
-fn words(s: &Setting) -> String {
+fn words(s: &Setting, some: Option<(u32, Recompute)>) -> String {
     let mesh = s.mesh.iter().map(ToString::to_string).collect::<Vec<_>>().join("x");
     let mut parts = vec![];
     if s.stages > 1 {
@@ -128,7 +128,8 @@ fn words(s: &Setting) -> String {
         parts.push(format!("{} microbatches", s.microbatches));
     }
     if s.recompute != Recompute::None {
-        parts.push(format!("recompute {}", s.recompute.name()));
+        let some = some.map_or_else(String::new, |(n, others)| format!(" in {n} layers, {} in others", others.name()));
+        parts.push(format!("recompute {}{some}", s.recompute.name()));
     }
     parts.join(" · ")
 }
@@ -172,7 +173,7 @@ fn table(comparison: &Comparison, cluster: &Cluster, terminal: &Terminal) {
             cells.push(f.price.map_or_else(String::new, rate));
         }
         let predicted = if row.preset.predicted_only().is_some() { "   (predicted only)" } else { "" };
-        cells.push(format!("{}{predicted}", words(&f.setting)));
+        cells.push(format!("{}{predicted}", words(&f.setting, f.some)));
         cells
     };
     let rows: Vec<Vec<String>> = comparison.rows.iter().filter_map(|r| r.figures().map(|f| cells(f, r))).collect();
@@ -243,7 +244,8 @@ fn report(model: &str, cluster: &Cluster, comparison: &Comparison, scaling: &[Sc
                 "schedule": f.setting.schedule.name(),
                 "chunks": f.setting.schedule.chunks(),
                 "recompute": f.setting.recompute.name(),
-                "setting": words(&f.setting),
+                "recompute_layers": f.some.map(|s| s.0),
+                "setting": words(&f.setting, f.some),
                 "step_seconds": seconds(f.step),
                 "tokens_per_second_per_device": f.tokens_per_second,
                 "mfu": f.mfu,
@@ -304,7 +306,8 @@ mod tests {
     #[test]
     fn settings_and_rates_read_well() {
         let setting = Setting { stages: 4, mesh: vec![2, 8], microbatches: 16, schedule: ScheduleKind::OneFOneB, recompute: Recompute::Full };
-        assert_eq!(words(&setting), "4 stages · mesh 2x8 · 16 microbatches · recompute full");
+        assert_eq!(words(&setting, None), "4 stages · mesh 2x8 · 16 microbatches · recompute full");
+        assert!(words(&setting, Some((9, Recompute::None))).ends_with(" · recompute full in 9 layers, none in others"));
         assert_eq!([rate(12.345), rate(123.0), rate(4210.4), rate(1_234_567.0)], ["12.3", "123", "4,210", "1,234,567"]);
     }
 }

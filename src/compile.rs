@@ -256,7 +256,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
 
 /// What the layers recompute: one word when they agree, else how many of each.
 fn recomputation(plan: &Plan) -> String {
-    let counts = Recompute::ALL.map(|mode| (mode, plan.layers.iter().filter(|l| l.recompute == mode).count()));
+    let counts = Recompute::ALL.map(|mode| (mode, (0..).zip(&plan.layers).filter(|(_, l)| l.recompute == mode).map(|(l, _)| plan.stands_for(l)).sum::<u32>()));
     let used: Vec<_> = counts.into_iter().filter(|(_, n)| *n > 0).collect();
     match used.as_slice() {
         [] | [(Recompute::None, _)] => "nothing recomputed".into(),

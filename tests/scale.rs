@@ -10,6 +10,7 @@ use compiler::tables::plan::{Shallow, plan};
 use compiler::tables::search::Effort;
 use cost_model::{AnalyticModel, Cluster};
 use ir::plan::{Plan, Recompute, Request};
+use ir::program::ScheduleKind;
 use ir::{Bytes, Mesh};
 use models::{Config, Precision, Settings, Traced};
 
@@ -87,6 +88,48 @@ fn no_hand_made_setting_is_better() {
         let grid = all.by_hand.expect("some hand-made setting fits");
         println!("{cluster}: plan {}, exhaustive plan {}, best by hand {grid}", quick.schedule.step, all.schedule.step);
         assert!(quick.schedule.step <= grid && all.schedule.step <= grid);
+    }
+}
+
+/// Between what a plan needs that recomputes nothing and one that recomputes everything, only some layers recompute: as few as fit, so that more memory is
+/// never slower.
+#[test]
+fn only_as_many_layers_recompute_as_memory_asks_for() {
+    let traced = traced(24, Some(4));
+    for (stages, mesh, microbatches) in [(4u32, vec![2u32], 8u32), (8, vec![1], 16)] {
+        let request = |recompute, limit| Request {
+            stages: Some(stages),
+            mesh: mesh.clone(),
+            microbatches: Some(microbatches),
+            schedule: Some(ScheduleKind::OneFOneB),
+            memory_limit: limit,
+            recompute,
+            ..Request::default()
+        };
+        let planned = |recompute, limit| without_code(&traced, Cluster::parse("dgx-a100:1").expect("a preset"), request(recompute, limit), &Effort::default());
+        let need = |plan: &Plan| plan.stages.iter().map(|s| s.memory.arena.0).max().expect("there is a stage");
+        let dearer = |plan: &Plan| (0..).zip(&plan.layers).filter(|(_, l)| l.recompute > Recompute::None).map(|(l, _)| plan.stands_for(l)).sum::<u32>();
+        let (none, full) = (planned(Some(Recompute::None), None), planned(Some(Recompute::Full), None));
+        let (most, least) = (need(&none), need(&full));
+        assert!(least < most && none.schedule.step < full.schedule.step);
+        let mut before = f64::INFINITY;
+        let mut mixtures = 0;
+        for eighths in [2, 4, 6] {
+            let limit = Bytes(least + (most - least) * eighths / 8);
+            let plan = planned(None, Some(limit));
+            let (some, step) = (dearer(&plan), plan.schedule.step);
+            println!(
+                "{stages} stages, {limit}: {some} of {} layers recompute, {step}; all {}, none {}",
+                plan.depth.len(),
+                full.schedule.step,
+                none.schedule.step
+            );
+            assert!(need(&plan) <= limit.0 && step <= full.schedule.step && step.0 <= before);
+            mixtures += u32::from(some > 0 && some < 24);
+            before = step.0;
+        }
+        // Where there is more than one device, sharding otherwise may cost less than recomputing.
+        assert!(mixtures > 0 || mesh != [1], "some layers recompute and others do not");
     }
 }
 

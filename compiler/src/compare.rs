@@ -75,6 +75,8 @@ impl Parts {
 pub struct Figures {
     /// The setting.
     pub setting: Setting,
+    /// Where only some layers recompute as the setting says: how many, and what the others do.
+    pub some: Option<(u32, Recompute)>,
     /// Duration of a step.
     pub step: Seconds,
     /// Where it goes.
@@ -272,13 +274,14 @@ impl<'a> Comparer<'a> {
             pins: &pins,
             stop: &self.options.stop,
             unlike: false,
+            mixed: preset == Preset::Auto && self.options.request.recompute.is_none(),
             chunks: preset == Preset::Auto,
         };
         let mut known: Vec<Found> = if preset.is_free() { known.to_vec() } else { vec![] };
         known.retain(|f| preset != Preset::Alpa || f.setting.recompute == Recompute::None);
         let searched = search::search_from(&model, &list, effort, std::mem::take(prepared), known);
         let outcome = match &searched.best {
-            Some(found) => Outcome::Fits(Box::new(self.figures(cluster, found, &searched.prepared[&search::kind(&found.setting)]))),
+            Some(found) => Outcome::Fits(Box::new(self.figures(cluster, found, found.prepared(&searched.prepared)))),
             None => {
                 let least = searched.verdicts.iter().filter_map(|(_, v)| if let Verdict::Memory(b) = v { Some(*b) } else { None }).min();
                 least.map_or_else(|| Outcome::Impossible(Diagnostic::outcome("E0503", "no setting of it has a sharding")), Outcome::TooLarge)
@@ -315,6 +318,7 @@ impl<'a> Comparer<'a> {
         let hours_per_billion = 1e9 / tokens * step.0 / 3600.0;
         Figures {
             setting: setting.clone(),
+            some: found.mixed.as_ref().map(|m| (m.dearer, m.less)),
             step,
             parts: parts(found, p),
             bubble: composed.bubble,
@@ -346,7 +350,7 @@ fn of_size(cluster: &Cluster, n: u32) -> Cluster {
 
 /// Where the seconds of the busiest stage go.
 fn parts(found: &Found, p: &Prepared) -> Parts {
-    let depth = p.depth();
+    let depth = found.depth(p);
     let composed = &found.composed;
     let (stages, m) = (found.setting.stages as usize, f64::from(found.setting.microbatches));
     let busy = |s: usize| -> [Spent; 2] {

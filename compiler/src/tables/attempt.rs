@@ -4,13 +4,14 @@
 //! was known of it, and nothing that another thread does.
 
 use super::bounds;
-use super::compose::{StageMemory, Unfit, compose};
-use super::entry::{Bench, LayerCost, Prepared, StageLimit, WORK};
-use super::search::{Found, Model, Verdict};
+use super::compose::{Composed, StageMemory, Unfit, compose};
+use super::entry::{Bench, Entry, LayerCost, Prepared, StageLimit, WORK};
+use super::mixed::{self, TwoModes};
+use super::search::{FREE_AXES, Found, Model, Verdict};
 use super::settings::INNER_MOST;
 use crate::shard::grid::{Grid, Role};
 use crate::shard::presets::Preset;
-use crate::shard::problem::{Filter, Space};
+use crate::shard::problem::{Filter, Node, Space};
 use crate::shard::strategy::Context;
 use crate::stage::Setting;
 use crate::stage::settings::CHUNKS;
@@ -194,7 +195,7 @@ fn fit(
         match compose(&entry, &what) {
             Ok(composed) => {
                 let loose = !limits.is_empty() && entry.report.gap > LOOSE;
-                let mut found = Found { setting: setting.clone(), entry, composed, zero, unlike: None, chunked: None };
+                let mut found = Found { setting: setting.clone(), entry, composed, zero, unlike: None, chunked: None, mixed: None };
                 if model.chunks {
                     found.chunked = interleaved(model, &found, &depth).map(Box::new);
                 }
@@ -239,6 +240,49 @@ fn interleaved(model: &Model<'_>, found: &Found, depth: &[u32]) -> Option<Found>
     });
     let (setting, composed) = all.min_by(|a, b| a.1.step.0.total_cmp(&b.1.step.0))?;
     Some(Found { setting, composed, ..found.clone() })
+}
+
+/// The table of a step in two modes for a setting that was found in the dearer one, and the stages that are composed of it; none where they take `best`
+/// seconds or more. What crosses between layers is sharded as it was found.
+pub(super) fn mixed(
+    model: &Model<'_>,
+    found: &Found,
+    (of_found, grid_of_found): (&Prepared, &Grid),
+    (two, grid): (&TwoModes, &Grid),
+    best: f64,
+    work: u64,
+) -> Option<(Entry, Composed, Vec<u32>)> {
+    let (setting, p) = (&found.setting, &two.prepared);
+    let borders = with_context(model, setting, of_found, |cx| {
+        let bench = if found.entry.by_hand { Bench::by_hand(of_found, cx, grid_of_found) } else { Bench::new(of_found, cx) };
+        mixed::borders(of_found, bench.space(), &found.entry.picks, p)
+    })?;
+    with_context(model, setting, p, |cx| {
+        let pins = model.pins.bind(&p.step, cx.mesh).ok()?;
+        let allow = |space: &Space<'_>, node: Node, candidate: usize| {
+            let kept = match node {
+                Node::Group(g) => borders.get(&(g as usize)).is_none_or(|b| b.iter().all(|(w, s)| space.groups[g as usize][candidate].writes[*w] == *s)),
+                Node::Input(_) => true,
+            };
+            kept && pins.allows(space, node, candidate)
+        };
+        let mut hand = Bench::by_hand(p, cx, grid).until(model.stop);
+        let zero = found.zero.unwrap_or(1);
+        let allowed = grid.restrict(&roles(&setting.mesh, zero, Role::Data(zero)), hand.space());
+        let by_hand = |space: &Space<'_>, node, candidate: usize| allowed.allows(node, candidate) && allow(space, node, candidate);
+        let by_hand = hand.solve(&by_hand, phases(setting), &[], None, WORK).ok();
+        let free = (setting.mesh.len() <= FREE_AXES).then(|| {
+            let mut bench = Bench::new(p, cx).until(model.stop);
+            let start = by_hand.as_ref().and_then(|e| bench.own(e, grid));
+            bench.solve(&allow, phases(setting), &[], start.as_deref(), work).ok()
+        });
+        let composed = |entry: Entry| {
+            let (composed, depth) = mixed::compose(&entry, &model.composition(setting, &two.less), &two.more).ok()?;
+            (composed.step.0 < best).then_some((entry, composed, depth))
+        };
+        let all = free.flatten().into_iter().chain(by_hand).filter_map(composed);
+        all.min_by(|a, b| a.1.step.0.total_cmp(&b.1.step.0))
+    })
 }
 
 /// A stage's memory: its layers, what is in flight, whether gradients are there, the limit, and what transients took before.

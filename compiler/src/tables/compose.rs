@@ -225,14 +225,14 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
         return Err(Unfit::TooFewLayers);
     }
     if pieces > stages {
-        let cuts = cut(&depth.layers, pieces, &|_, _, _| true).ok_or(Unfit::TooFewLayers)?;
+        let cuts = cut(&depth.layers, pieces, &|_, _, _| Some(0.0)).ok_or(Unfit::TooFewLayers)?;
         let composed = depth.price(&cuts);
         let fits = composed.memory.iter().all(|m| m.total() <= what.limit.0 as f64);
         return if fits { Ok(composed) } else { Err(Unfit::Memory(composed.cuts, composed.memory)) };
     }
-    let cuts = cut(&depth.layers, stages, &|s, a, b| depth.need(s, a, b).total() <= what.limit.0 as f64);
+    let cuts = cut(&depth.layers, stages, &|s, a, b| (depth.need(s, a, b).total() <= what.limit.0 as f64).then_some(0.0));
     let Some(cuts) = cuts else {
-        let by_time = cut(&depth.layers, stages, &|_, _, _| true).ok_or(Unfit::TooFewLayers)?;
+        let by_time = cut(&depth.layers, stages, &|_, _, _| Some(0.0)).ok_or(Unfit::TooFewLayers)?;
         let memory = by_time.iter().enumerate().map(|(s, &(a, b))| depth.need(s, a, b)).collect();
         return Err(Unfit::Memory(by_time.iter().map(|&(a, b)| (a as u32, b as u32)).collect(), memory));
     };
@@ -240,15 +240,15 @@ pub fn compose(entry: &Entry, what: &Composition<'_>) -> Result<Composed, Unfit>
 }
 
 /// The model's layers with their costs, asked about ranges of them.
-struct Depth<'a> {
-    entry: &'a Entry,
-    what: &'a Composition<'a>,
-    layers: Vec<&'a LayerCost>,
+pub(super) struct Depth<'a> {
+    pub(super) entry: &'a Entry,
+    pub(super) what: &'a Composition<'a>,
+    pub(super) layers: Vec<&'a LayerCost>,
     shared: SharedOfModel,
 }
 
 impl<'a> Depth<'a> {
-    fn new(entry: &'a Entry, what: &'a Composition<'a>) -> Depth<'a> {
+    pub(super) fn new(entry: &'a Entry, what: &'a Composition<'a>) -> Depth<'a> {
         let layers = what.depth.iter().map(|&l| &entry.layers[l as usize]).collect();
         Depth { entry, what, layers, shared: shared(entry, what.depth) }
     }
@@ -264,8 +264,13 @@ impl<'a> Depth<'a> {
         m
     }
 
+    /// Bytes of the copies of parameters that a stage of layers `a..b` reads away from their home; their gradients take as many.
+    pub(super) fn copies(&self, a: usize, b: usize) -> f64 {
+        copies(&self.shared, a, b).0
+    }
+
     /// Times, bytes and step of stages that are given.
-    fn price(&self, cuts: &[(usize, usize)]) -> Composed {
+    pub(super) fn price(&self, cuts: &[(usize, usize)]) -> Composed {
         let list: Vec<StageCosts<'_>> =
             (0..).zip(cuts).map(|(p, &cut)| StageCosts::of(self.entry, self.what.depth, &self.shared, cut).of_chunk(p / self.what.stages)).collect();
         price(&list, self.what.order, self.what.microbatches, self.what.solo_speedup)
@@ -307,8 +312,9 @@ pub fn moves(entry: &Entry, what: &Composition<'_>, composed: &Composed) -> Vec<
         .collect()
 }
 
-/// The contiguous ranges that fit and whose slowest is fastest; then those with the least crossing.
-fn cut(layers: &[&LayerCost], stages: usize, fits: &dyn Fn(usize, usize, usize) -> bool) -> Option<Vec<(usize, usize)>> {
+/// The contiguous ranges that fit and whose slowest is fastest; then those with the least crossing. `extra` says by how much longer a stage takes than its
+/// layers' times, none where it does not fit; longer ranges take no less.
+pub(super) fn cut(layers: &[&LayerCost], stages: usize, extra: &dyn Fn(usize, usize, usize) -> Option<f64>) -> Option<Vec<(usize, usize)>> {
     let n = layers.len();
     let mut prefix = vec![0.0; n + 1];
     for l in 0..n {
@@ -333,10 +339,11 @@ fn cut(layers: &[&LayerCost], stages: usize, fits: &dyn Fn(usize, usize, usize) 
                     break;
                 }
                 if rest.0.is_finite() && (candidate.0, candidate.1) < (best[s][l].0, best[s][l].1) {
-                    if !fits(s, l, end) {
-                        break;
+                    let Some(extra) = extra(s, l, end) else { break };
+                    let candidate = ((own + extra).max(rest.0), candidate.1, end);
+                    if (candidate.0, candidate.1) < (best[s][l].0, best[s][l].1) {
+                        best[s][l] = candidate;
                     }
-                    best[s][l] = candidate;
                 }
             }
         }

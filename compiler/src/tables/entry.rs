@@ -60,6 +60,11 @@ impl Cut {
         let layers = runs::join_periods(&layers::layers(&step, &stored));
         Cut { step, stored, layers }
     }
+
+    /// Its layers.
+    pub fn layers(&self) -> &Layers {
+        &self.layers
+    }
 }
 
 impl Prepared {
@@ -86,14 +91,27 @@ impl Prepared {
         Prepared::of(step, stored, layers, full, ends_apart)
     }
 
+    /// Lets each layer recompute as its mode says, and ties the copies within `runs`.
+    pub fn mixing(cut: &Cut, modes: &[Recompute], runs: Vec<Run>) -> Prepared {
+        let (step, mut layers) = Recomputation::new(&cut.step, &cut.layers, &cut.stored).apply(modes);
+        // Layers of unlike modes are no copies of each other.
+        let kinds = layers.layers.iter().map(|l| l.kind).max().unwrap_or(0) + 1;
+        layers.layers.iter_mut().for_each(|l| l.kind += kinds * l.recompute as u32);
+        let stored = stored_values(&step);
+        Prepared::tied(step, stored, layers, |_| runs)
+    }
+
     /// Ties the copies of a step whose layers are known.
     pub fn of(step: StepGraph, stored: SecondaryMap<ValueId, bool>, layers: Layers, full: &dyn Fn(&Layers, u32, u32) -> u32, ends_apart: bool) -> Prepared {
-        let layers = runs::join_periods(&layers);
+        Prepared::tied(step, stored, runs::join_periods(&layers), |layers| runs::runs(layers, full, ends_apart))
+    }
+
+    fn tied(step: StepGraph, stored: SecondaryMap<ValueId, bool>, layers: Layers, runs: impl FnOnce(&Layers) -> Vec<Run>) -> Prepared {
         let groups = groups::groups(&step.graph, &|o| {
             let i = o.0 as usize;
             step.phase_of(o) as u64 | u64::from(layers.of[i]) << 8 | u64::from(layers.everywhere[i]) << 4
         });
-        let mut runs = runs::runs(&layers, full, ends_apart);
+        let mut runs = runs(&layers);
         let tie = runs::tie(&step, &layers, &groups, &mut runs);
         let layer_of: Vec<Option<u32>> = groups
             .groups

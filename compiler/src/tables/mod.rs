@@ -10,6 +10,7 @@ mod attempt;
 pub mod bounds;
 pub mod compose;
 pub mod entry;
+pub mod mixed;
 pub mod plan;
 pub mod runs;
 pub mod search;

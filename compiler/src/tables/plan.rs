@@ -70,6 +70,7 @@ pub fn plan(shallow: &Shallow<'_>, options: &Options, effort: &Effort, timings: 
         pins: &pins,
         stop: &stop,
         unlike,
+        mixed: request.recompute.is_none(),
         chunks: request.schedule.is_none(),
     };
     let one = super::entry::Prepared::new(&canonical, &analysis, 1, Recompute::None, &full, false);
@@ -167,8 +168,10 @@ fn alternatives(searched: &Searched, best: &Found, stopped: bool) -> Vec<Alterna
         let row = match verdict {
             Verdict::Found(f) => {
                 let memory = f.composed.memory.iter().map(StageMemory::total).fold(0.0, f64::max);
-                let told = if f.setting == best.setting { "taken" } else { "slower" };
-                (f.composed.step.0, alternative(&f.setting, Some(f.composed.step), Some(Bytes(memory as u64)), told.into(), f.composed.cuts.clone()))
+                let taken = f.setting == best.setting && f.mixed.is_some() == best.mixed.is_some() && f.composed.step == best.composed.step;
+                let told = if taken { "taken" } else { "slower" };
+                let told = f.mixed.as_ref().map_or_else(|| told.to_owned(), |m| format!("{told}; {} layers so, the others {}", m.dearer, m.less.name()));
+                (f.composed.step.0, alternative(&f.setting, Some(f.composed.step), Some(Bytes(memory as u64)), told, f.composed.cuts.clone()))
             }
             Verdict::Memory(b) => (f64::MAX, alternative(setting, None, Some(*b), format!("needs {b} per device"), vec![])),
             Verdict::Impossible => (f64::MAX, alternative(setting, None, None, "no sharding, or fewer layers than stages".into(), vec![])),
@@ -214,8 +217,8 @@ fn assemble(
     alternatives: Vec<Alternative>,
     notes: Vec<Diagnostic>,
 ) -> Result<Plan> {
-    let p = &searched.prepared[&search::kind(&best.setting)];
-    let depth = p.depth();
+    let p = best.prepared(&searched.prepared);
+    let depth = best.depth(p);
     let what = model.composition(&best.setting, &depth);
     // Where the cuts of stages on unlike submeshes could be instead would move devices too: it is not told.
     let mut moves = if best.unlike.is_none() { compose::moves(&best.entry, &what, &best.composed) } else { vec![] };

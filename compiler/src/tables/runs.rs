@@ -27,7 +27,7 @@ pub struct Run {
 
 impl Run {
     /// The tied layers of the step: the first of them and how many.
-    fn tied(&self) -> (u32, u32) {
+    pub fn tied(&self) -> (u32, u32) {
         if self.ends_apart { (self.first + 1, self.copies.saturating_sub(2)) } else { (self.first, self.copies) }
     }
 }

@@ -9,6 +9,7 @@ use super::attempt::{Grids, better, by_grid, freely};
 use super::bounds;
 use super::compose::{Composed, Composition};
 use super::entry::{Cut, Entry, Prepared, WORK};
+use super::mixed::{self, Mixed};
 use super::submeshes::{self, OnSubmeshes};
 use crate::batch::phases::Analysis;
 use crate::canonical::Canonical;
@@ -23,6 +24,7 @@ use cost_model::CostModel;
 use ir::Bytes;
 use ir::plan::Recompute;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 pub use super::attempt::phases;
@@ -47,6 +49,8 @@ pub struct Model<'a> {
     pub stop: &'a Stop,
     /// Whether stages may have unlike submeshes.
     pub unlike: bool,
+    /// Whether some layers may recompute and others not.
+    pub mixed: bool,
     /// Whether stages may hold several chunks, though no such order was asked for.
     pub chunks: bool,
 }
@@ -80,9 +84,21 @@ pub struct Found {
     pub unlike: Option<OnSubmeshes>,
     /// The fastest that was found for the setting with several chunks per stage, where that was open.
     pub chunked: Option<Box<Found>>,
+    /// The step in two modes, where only some layers recompute as the setting says.
+    pub mixed: Option<Arc<Mixed>>,
 }
 
 impl Found {
+    /// The step that its tables are of, where the steps of all settings are at hand.
+    pub fn prepared<'p>(&'p self, all: &'p BTreeMap<Kind, Prepared>) -> &'p Prepared {
+        self.mixed.as_ref().map_or_else(|| &all[&kind(&self.setting)], |m| &m.prepared)
+    }
+
+    /// Which layer of that step each layer of the model is.
+    pub fn depth(&self, prepared: &Prepared) -> Vec<u32> {
+        self.mixed.as_ref().map_or_else(|| prepared.depth(), |m| m.depth.clone())
+    }
+
     /// The table of a stage.
     pub fn entry_of(&self, stage: usize) -> &Entry {
         self.unlike.as_ref().map_or(&self.entry, |u| &u.entries[u.of[stage]])
@@ -165,7 +181,7 @@ pub fn search_from(model: &Model<'_>, settings: &[Setting], effort: &Effort, mut
         prepared.iter().filter(|(k, _)| needed.contains(k)).map(|(&m, p)| (m, Grid::new(&p.step, &p.groups, &model.canonical.interface))).collect();
     // What is known comes after what is searched.
     let searched = settings.len();
-    let known: Vec<Found> = known.into_iter().filter(|f| prepared.contains_key(&kind(&f.setting))).collect();
+    let known: Vec<Found> = known.into_iter().filter(|f| f.mixed.is_none() && prepared.contains_key(&kind(&f.setting))).collect();
     let settings: Vec<Setting> = settings.into_iter().chain(known.iter().map(|f| f.setting.clone())).collect();
     let of = |i: usize| (&prepared[&kind(&settings[i])], &grids[&kind(&settings[i])]);
     let peak: BTreeMap<Kind, f64> = prepared.iter().map(|(&m, p)| (m, bounds::products(p, model.prices))).collect();
@@ -271,6 +287,15 @@ pub fn search_from(model: &Model<'_>, settings: &[Setting], effort: &Effort, mut
         }
     }
     let mut best = found(&verdicts, ranked(&verdicts).first());
+    if model.preset.is_free() && model.mixed && !model.stop.now() {
+        let fastest = best.as_ref().map_or(f64::INFINITY, |b| b.composed.step.0);
+        for found in mixed::found(model, &verdicts, &prepared, fastest, effort.work, effort.threads) {
+            if best.as_ref().is_none_or(|b| found.composed.step < b.composed.step) {
+                best = Some(found.clone());
+            }
+            verdicts.push((found.setting.clone(), Verdict::Found(Box::new(found))));
+        }
+    }
     if model.preset.is_free() && model.unlike && !model.stop.now() {
         for found in submeshes::found(model, &verdicts, &prepared, effort) {
             if best.as_ref().is_none_or(|b| found.composed.step < b.composed.step) {
@@ -282,7 +307,7 @@ pub fn search_from(model: &Model<'_>, settings: &[Setting], effort: &Effort, mut
 }
 
 /// Meshes of more axes are not solved freely: strategies multiply with every axis.
-const FREE_AXES: usize = 2;
+pub(super) const FREE_AXES: usize = 2;
 /// The best two are solved once more where their gap is larger or unknown, with so many times the work.
 const OPEN: f64 = 0.01;
 const MORE: u64 = 4;

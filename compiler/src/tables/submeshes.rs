@@ -85,7 +85,15 @@ pub(super) fn found(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared
         let mesh = entry.mesh.axes.iter().map(|a| a.size).collect();
         let setting = Setting { stages: u.submesh.len() as u32, mesh, ..(*first).clone() };
         let (kinds, entries) = tables.into_iter().unzip();
-        Some(Found { setting, entry, composed: u.composed, zero: None, unlike: Some(OnSubmeshes { entries, kinds, of: u.submesh }), chunked: None })
+        Some(Found {
+            setting,
+            entry,
+            composed: u.composed,
+            zero: None,
+            unlike: Some(OnSubmeshes { entries, kinds, of: u.submesh }),
+            chunked: None,
+            mixed: None,
+        })
     };
     parallel(&(0..rows.len()).collect::<Vec<_>>(), effort.threads, &row).into_iter().filter_map(|found| found.1).collect()
 }
