@@ -237,7 +237,7 @@ pub(super) fn found(
         let of_found = &prepared[&kind(&f.setting)];
         let grid_of_found = Grid::new(&of_found.step, &of_found.groups, &model.canonical.interface);
         let (entry, composed, depth) = attempt::mixed(model, f, (of_found, &grid_of_found), (&two, &grid), best, work)?;
-        let dearer = depth.iter().zip(&two.more).filter(|(l, m)| Some(**l) == **m).count() as u32;
+        let dearer = depth.iter().filter(|l| two.prepared.layers.layers[**l as usize].recompute == f.setting.recompute).count() as u32;
         let mixed = Mixed { prepared: two.prepared, depth, dearer, less };
         let zero = f.zero.filter(|_| entry.by_hand);
         Some(Found { entry, composed, zero, unlike: None, chunked: None, mixed: Some(Arc::new(mixed)), ..f.clone() })

@@ -170,7 +170,7 @@ fn alternatives(searched: &Searched, best: &Found, stopped: bool) -> Vec<Alterna
                 let memory = f.composed.memory.iter().map(StageMemory::total).fold(0.0, f64::max);
                 let taken = f.setting == best.setting && f.mixed.is_some() == best.mixed.is_some() && f.composed.step == best.composed.step;
                 let told = if taken { "taken" } else { "slower" };
-                let told = f.mixed.as_ref().map_or_else(|| told.to_owned(), |m| format!("{told}; {} layers so, the others {}", m.dearer, m.less.name()));
+                let told = f.mixed.as_ref().map_or_else(|| told.to_owned(), |m| format!("{told}; {} layer(s) so, the others {}", m.dearer, m.less.name()));
                 (f.composed.step.0, alternative(&f.setting, Some(f.composed.step), Some(Bytes(memory as u64)), told, f.composed.cuts.clone()))
             }
             Verdict::Memory(b) => (f64::MAX, alternative(setting, None, Some(*b), format!("needs {b} per device"), vec![])),
