@@ -235,21 +235,21 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let parsed = start.elapsed();
     let options = Options { request, overrides, cluster, level: code_for(args)?, code: !args.no_code, stop };
     let mut timings = Timings(vec![("import", parsed)]);
-    let plan = if args.no_code && !options.request.premises.stacks.is_empty() {
+    let compiled = if args.no_code && !options.request.premises.stacks.is_empty() {
         let stacks = options.request.premises.stacks.clone();
-        tables::plan::plan(&Shallow { module: &imported.module, stacks: &stacks }, &options, &Effort::default(), &mut timings)
+        tables::plan::plan(&Shallow { module: &imported.module, stacks: &stacks }, &options, &Effort::default(), &mut timings).map(|plan| (plan, vec![]))
     } else {
-        pipeline::compile(&imported.module, &options, &mut timings)
+        pipeline::compile_in_regions(&imported.module, &options, &mut timings)
     };
     drop(line);
-    let plan = plan?;
+    let (plan, regions) = compiled?;
     terminal.notes(&plan.notes);
     if let Some(path) = &args.output {
         runtime::checkpoint::write_atomically(path, &plan.to_bytes())?;
     }
     summary(&plan, args, &timings, terminal);
     if args.report.is_some() {
-        crate::kernels::print(&report::report(&plan)?, terminal);
+        crate::kernels::print(&report::report(&plan, &regions)?, terminal);
     }
     Ok(ExitCode::SUCCESS)
 }

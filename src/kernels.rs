@@ -42,16 +42,15 @@ pub(crate) fn print(report: &Report, terminal: &Terminal) {
         ));
     }
     terminal.line("");
-    terminal.line(&format!("{:>5} {:9} {:>5} {:>12} {:>12} {:>6}  region", "runs", "phase", "parts", "least", "moved", "ratio"));
-    for r in grouped(&report.regions).iter().take(ROWS) {
+    terminal.line(&format!("{:>5} {:>5} {:>7} {:>12} {:>12} {:>6}  region, from", "times", "ops", "kernels", "least", "moved", "ratio"));
+    for (times, r) in grouped(&report.regions).iter().take(ROWS) {
         terminal.line(&format!(
-            "{:>5} {:9} {:>5} {:>12} {:>12} {:>6.2}  {}",
-            r.runs,
-            format!("{:?}", r.phase),
-            r.instructions,
+            "{times:>5} {:>5} {:>7} {:>12} {:>12} {:>6}  {}",
+            r.ops,
+            r.kernels,
             r.least.to_string(),
             r.moved.to_string(),
-            ratio(r.moved, r.least),
+            if r.least.0 == 0 { "-".into() } else { format!("{:.2}", ratio(r.moved, r.least)) },
             r.source
         ));
     }
@@ -61,17 +60,17 @@ pub(crate) fn print(report: &Report, terminal: &Terminal) {
     }
 }
 
-/// Regions that are alike as one row, with the runs of all.
-fn grouped(regions: &[RegionRow]) -> Vec<RegionRow> {
-    let mut rows: Vec<RegionRow> = Vec::new();
+/// Regions that are alike as one row, with how many they are.
+fn grouped(regions: &[RegionRow]) -> Vec<(u64, RegionRow)> {
+    let mut rows: Vec<(u64, RegionRow)> = Vec::new();
     for r in regions {
-        let alike = |o: &&mut RegionRow| (o.phase, o.instructions, o.least, o.moved) == (r.phase, r.instructions, r.least, r.moved);
+        let alike = |(_, o): &&mut (u64, RegionRow)| (o.ops, o.kernels, o.least, o.moved) == (r.ops, r.kernels, r.least, r.moved);
         match rows.iter_mut().find(alike) {
-            Some(row) => row.runs += r.runs,
-            None => rows.push(r.clone()),
+            Some((times, _)) => *times += 1,
+            None => rows.push((1, r.clone())),
         }
     }
-    rows.sort_by_key(|r| std::cmp::Reverse(r.moved.0 * r.runs));
+    rows.sort_by_key(|(times, r)| std::cmp::Reverse(r.moved.0 * times));
     rows
 }
 
@@ -93,8 +92,7 @@ fn as_json(report: &Report) -> serde_json::Value {
         .iter()
         .map(|r| {
             json!({
-                "stage": r.stage.0, "phase": format!("{:?}", r.phase).to_lowercase(), "first": r.source, "instructions": r.instructions, "runs": r.runs,
-                "least_bytes": r.least.0, "moved_bytes": r.moved.0,
+                "stage": r.stage.0, "first": r.source, "ops": r.ops, "kernels": r.kernels, "least_bytes": r.least.0, "moved_bytes": r.moved.0,
             })
         })
         .collect();

@@ -6,6 +6,7 @@
 use crate::batch::{phases, split, state::Overrides};
 use crate::canonical::{self, Canonical};
 use crate::lower::code;
+use crate::lower::regions::Region;
 use crate::shard::pins::Pins;
 use crate::shard::presets::{Preset, Staging};
 use crate::stage::{self, Setting};
@@ -55,6 +56,14 @@ const SEARCHING: f64 = 0.6;
 /// # Errors
 /// Those of the passes: `E02xx` state and batch, `E04xx` requests that cannot be met as asked, `E05xx` no feasible sharding, `E08xx` no code.
 pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Result<Plan> {
+    Ok(compile_in_regions(module, options, timings)?.0)
+}
+
+/// Compiles a module into a plan, and tells the regions of its stages' graphs.
+///
+/// # Errors
+/// Those of [`compile`].
+pub fn compile_in_regions(module: &Module, options: &Options, timings: &mut Timings) -> Result<(Plan, Vec<Region>)> {
     let model = AnalyticModel::new(options.cluster.clone());
     let preset = Preset::named(&options.request.strategy)?;
     preset.executable()?;
@@ -104,7 +113,7 @@ pub fn compile(module: &Module, options: &Options, timings: &mut Timings) -> Res
     plan.verify().map_err(|e| {
         Diagnostic::outcome("E0809", format!("the compiler made an inconsistent plan: {e}")).with_help("this is a bug; please report the model")
     })?;
-    Ok(plan)
+    Ok((plan, built.kernels.regions))
 }
 
 /// A row of the table of settings.

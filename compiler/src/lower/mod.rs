@@ -4,5 +4,6 @@ pub mod code;
 mod cost;
 pub mod join;
 pub mod program;
+pub mod regions;
 pub mod report;
 mod uses;

@@ -5,6 +5,7 @@
 
 use super::cost::InstructionCost;
 use super::join::{Draft, Lane, Part, join};
+use super::regions::{Region, Regions};
 use super::uses::{Pending, Uses, sent};
 use crate::kernels::build::{self, Argument};
 use crate::kernels::classify::Classes;
@@ -27,6 +28,8 @@ use std::collections::{BTreeMap, BTreeSet};
 pub struct KernelTable {
     /// The kernels.
     pub kernels: PrimaryMap<KernelId, Kernel>,
+    /// The regions of what was lowered.
+    pub regions: Vec<Region>,
     known: FxHashMap<[u8; 32], KernelId>,
 }
 
@@ -57,6 +60,7 @@ struct Lowering<'a> {
     lane: Lane,
     /// Copies into state buffers at the end of the step.
     final_copies: Vec<(ValueId, BufferId)>,
+    regions: Regions<'a>,
 }
 
 /// Lowers the local graphs of a stage, one per chunk of the model that it holds.
@@ -89,6 +93,7 @@ fn part(local: &mut LocalGraph, lane: Lane, kernels: &mut KernelTable, model: &d
         depth: 0,
         lane,
         final_copies: vec![],
+        regions: Regions::new(local),
     };
     l.bind_inputs();
     l.choose_state_buffers();
@@ -256,6 +261,7 @@ impl Lowering<'_> {
         if total {
             let element = ir::literal::encode(ty.dtype, 0.0);
             let (name, bytes) = (self.buffers[b].buffer.name.clone(), Bytes(ty.bytes()));
+            self.regions.rearranges(v, Phase::Before, bytes.0);
             self.push(Phase::Before, InstructionKind::Fill { element }, vec![], vec![b], name, Flops(0.0), bytes);
         }
         b
@@ -305,6 +311,7 @@ impl Lowering<'_> {
             _ => self.source(*unit.ops.last().expect("invariant: a kernel has an op")),
         };
         let kernel = self.kernels.intern(built.kernel);
+        self.regions.kernel(unit, kernel);
         self.push(unit.phase, InstructionKind::Kernel { kernel, scalars: built.scalars }, reads, writes, source, flops, bytes);
     }
 
@@ -335,6 +342,7 @@ impl Lowering<'_> {
         } else {
             return Err(unsupported(self.local, id).into());
         };
+        self.regions.call(id, unit.phase);
         let bytes = match &kind {
             InstructionKind::Collective { kind, .. } => collective_bytes(*kind, self.local, id),
             _ => bytes,
@@ -391,7 +399,9 @@ impl Lowering<'_> {
                 continue;
             }
             let name = self.buffers[to].buffer.name.clone();
-            let from = if self.buffers[from].buffer.persistent {
+            let through = self.buffers[from].buffer.persistent;
+            self.regions.rearranges(v, Phase::After, if through { 4 } else { 2 } * ty.bytes());
+            let from = if through {
                 let b = self.draft(name.clone(), ty.clone(), 1, BufferKind::Temporary, false);
                 self.push_copy(from, b, &ty, name.clone());
                 b
@@ -434,6 +444,7 @@ impl Lowering<'_> {
             Source::Received { .. } => None,
         };
         let inputs = local.inputs.iter().enumerate().filter_map(input).collect();
+        self.kernels.regions.extend(self.regions.finish());
         Part { buffers: self.buffers, phases: self.phases, inputs, outputs }
     }
 }

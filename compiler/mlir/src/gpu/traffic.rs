@@ -124,7 +124,7 @@ fn union(mut parts: Vec<Runs>) -> u64 {
 }
 
 fn traffic(plan: &Plan<'_>, part: &Part) -> Traffic {
-    let mut read: BTreeMap<u32, (Vec<Runs>, usize)> = BTreeMap::new();
+    let mut read: BTreeMap<u32, Vec<(NodeId, Runs)>> = BTreeMap::new();
     let mut written: BTreeMap<u32, Vec<Runs>> = BTreeMap::new();
     let (kernel, nest) = (plan.kernel, &plan.nest);
     let box_of = |param: u32, index: &Affine, strides: &[i64], computed: Option<(i64, u64)>| {
@@ -142,19 +142,19 @@ fn traffic(plan: &Plan<'_>, part: &Part) -> Traffic {
             }
             _ => unreachable!("invariant: only loads and gathers read"),
         };
-        let entry = read.entry(param).or_default();
-        entry.0.push(runs);
-        entry.1 = entry.1.max(plan.order.passes[part.passes.clone()].iter().filter(|p| p.nodes.contains(&id)).count());
+        read.entry(param).or_default().push((id, runs));
     }
     for s in plan.stores(part) {
         let store = &kernel.stores[s];
         written.entry(store.param).or_default().push(box_of(store.param, &store.index, &nest.stores[s], None));
     }
     let mut sum = Traffic::default();
-    for (runs, walks) in read.into_values() {
-        let bytes = union(runs) * SECTOR;
-        sum.read += bytes;
-        sum.again += bytes * (walks.max(1) as u64 - 1);
+    let passes = &plan.order.passes[part.passes.clone()];
+    for loads in read.into_values() {
+        let of = |chosen: &dyn Fn(NodeId) -> bool| union(loads.iter().filter(|(id, _)| chosen(*id)).map(|(_, runs)| runs.clone()).collect()) * SECTOR;
+        sum.read += of(&|_| true);
+        let walks: u64 = passes.iter().map(|p| of(&|id| p.nodes.contains(&id))).sum();
+        sum.again += walks - of(&|id| passes.iter().any(|p| p.nodes.contains(&id)));
     }
     sum.written += written.into_values().map(|runs| union(runs) * SECTOR).sum::<u64>();
     if plan.mapping.splits > 1 {
