@@ -45,6 +45,9 @@ pub(crate) enum Command {
     Diff(crate::diff::Args),
     /// Show, import and measure clusters.
     Cluster(crate::cluster::Args),
+    /// Measure a plan's kernels on the GPU here.
+    #[command(hide = true)]
+    Bandwidth(crate::bandwidth::Args),
 }
 
 impl Command {
@@ -63,6 +66,7 @@ impl Command {
             Command::Compare(args) => crate::compare::command(args, terminal),
             Command::Diff(args) => crate::diff::command(args, terminal),
             Command::Cluster(args) => crate::cluster::command(args, terminal),
+            Command::Bandwidth(args) => crate::bandwidth::command(args, terminal),
         }
     }
 }

@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done; 1 no feasible plan, or the run failed; 2 the command line or an input file is wrong. Output that nobody reads any more ends it with 0.
 
+mod bandwidth;
 mod cli;
 mod cluster;
 mod compare;

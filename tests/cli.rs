@@ -324,6 +324,7 @@ fn a_plan_for_gpus_says_what_is_missing() {
     assert_eq!(code, 0, "{text}");
     refused(&["run", &path, "--device", "cuda"], 1, &["E0670", "libcuda.so", "--device ptx-emulator"]);
     refused(&["run", &path], 1, &["E0670"]);
+    refused(&["bandwidth", &path], 1, &["E0670", "libcuda.so"]);
     refused(&["run", &path, "--device", "ptx-emulator", "--tf32"], 2, &["E0409", "--device cuda"]);
     refused(&["run", &path, "--device", "ptx-emulator", "--no-graphs"], 2, &["E0409", "--device cuda"]);
     refused(&["run", &plan(folder.path()), "--device", "cuda"], 1, &["E0607", "--target cuda:sm_80"]);

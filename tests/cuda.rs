@@ -173,6 +173,22 @@ fn an_order_that_is_not_captured_shows() {
     }
 }
 
+/// What `bandwidth` measures: every kernel of the plan once, and a copy.
+#[test]
+fn kernels_are_measured_beside_a_copy() {
+    let plan = compile_for_both(&bundled("mlp"), "--cluster local:1");
+    let gpu = EmulatedGpu::new(seeded(0));
+    let report = cuda::bandwidth::measure(&plan, &(gpu.clone() as Arc<dyn Driver>), 3, 1 << 16).unwrap_or_else(|e| panic!("{e}"));
+    let started = |i: &&ir::program::Instruction| matches!(i.kind, ir::program::InstructionKind::Kernel { .. });
+    let instructions = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).filter(started).count();
+    assert_eq!(report.rows.iter().map(|r| r.runs).sum::<usize>(), instructions);
+    assert_eq!(report.copy, (2 << 16, 1e-6));
+    // On the emulated GPU a launch takes a microsecond, and every kernel was launched once more than it was timed.
+    let microseconds: u64 = report.rows.iter().map(|r| (r.seconds * 1e6).round() as u64).sum();
+    assert_eq!(gpu.executed()[0], 4 * microseconds);
+    assert!(report.rows.iter().all(|r| r.bytes > 0 && !r.source.is_empty()), "{report:?}");
+}
+
 #[test]
 fn what_the_host_does_is_said() {
     let plan = compile_for_both(&bundled("gpt_tiny"), "--cluster local:1");

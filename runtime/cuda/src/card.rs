@@ -202,6 +202,17 @@ impl Driver for CudaCard {
         cuda("making an event", cu::event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING)).map(|e| Event(handle(e)))
     }
 
+    fn timer(&self) -> Result<Event, Failure> {
+        self.bind()?;
+        cuda("making an event", cu::event::create(sys::CUevent_flags::CU_EVENT_DEFAULT)).map(|e| Event(handle(e)))
+    }
+
+    fn seconds(&self, from: Event, to: Event) -> Result<f64, Failure> {
+        self.bind()?;
+        // SAFETY: both live to the end of the process.
+        cuda("reading a time", unsafe { cu::event::elapsed(event(from), event(to)) }).map(|ms| f64::from(ms) / 1e3)
+    }
+
     fn product(&self, p: &Product, tf32: bool, alignment: u32, workspace: usize) -> Result<Prepared, Failure> {
         use lts::cublasComputeType_t as Compute;
         use lts::cublasLtMatmulDescAttributes_t::{CUBLASLT_MATMUL_DESC_TRANSA as TRANSA, CUBLASLT_MATMUL_DESC_TRANSB as TRANSB};

@@ -180,7 +180,7 @@ impl CudaDevice {
 
     /// The calls of an instruction for a microbatch. Places lie in the arena and extents were checked when the processor's calls were prepared from the same
     /// instructions, so the calls stay inside it.
-    fn resolve(&self, position: Position) -> Resolved {
+    pub(crate) fn resolve(&self, position: Position) -> Resolved {
         let (phase, number, m) = (position.phase as usize, position.instruction as usize, position.microbatch);
         let at = |place: &Place| self.arena + place.offset(m) as u64;
         let calls = match &self.actions[phase][number] {

@@ -96,6 +96,16 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// When CUDA fails.
     fn event(&self) -> Result<Event, Failure>;
+    /// A new event that also tells when it passed.
+    ///
+    /// # Errors
+    /// When CUDA fails.
+    fn timer(&self) -> Result<Event, Failure>;
+    /// Seconds from one timer to another, which have both passed.
+    ///
+    /// # Errors
+    /// When one has not.
+    fn seconds(&self, from: Event, to: Event) -> Result<f64, Failure>;
     /// Prepares a product whose operands lie at multiples of `alignment` bytes. It may use `workspace` bytes beside them.
     ///
     /// # Errors

@@ -63,6 +63,9 @@ struct State {
     graphs: Vec<Arc<[Node]>>,
     /// For every event how often it was recorded, and how often it passed.
     events: Vec<(u64, u64)>,
+    /// When each passed, in microseconds of work.
+    passed: Vec<u64>,
+    clock: u64,
     random: u64,
     failure: Option<Failure>,
     pieces: [u64; 2],
@@ -154,9 +157,13 @@ impl State {
     }
 
     fn execute(&mut self, piece: Piece) -> Result<(), Failure> {
+        self.clock += u64::from(!matches!(piece, Piece::Record { .. } | Piece::Wait { .. }));
         match piece {
             Piece::Wait { .. } => {}
-            Piece::Record { event, version } => self.events[event as usize].1 = version,
+            Piece::Record { event, version } => {
+                self.events[event as usize].1 = version;
+                self.passed[event as usize] = self.clock;
+            }
             Piece::Copy { from, to, bytes } => {
                 // SAFETY: both were allocated or given by the caller, who vouched for them.
                 unsafe { std::ptr::copy(pointer(from).cast_const(), pointer(to), bytes) };
@@ -283,8 +290,20 @@ impl Driver for EmulatedGpu {
     fn event(&self) -> Result<Event, Failure> {
         self.with(|s| {
             s.events.push((0, 0));
+            s.passed.push(0);
             Ok(Event(s.events.len() as u64 - 1))
         })
+    }
+    fn timer(&self) -> Result<Event, Failure> {
+        self.event()
+    }
+    /// Every piece of work takes a microsecond.
+    fn seconds(&self, from: Event, to: Event) -> Result<f64, Failure> {
+        let at = |s: &State, e: Event| match s.events[e.0 as usize] {
+            (recorded, passed) if recorded > 0 && recorded == passed => Ok(s.passed[e.0 as usize]),
+            _ => Err(failure("reading a time", "CUDA_ERROR_NOT_READY")),
+        };
+        self.with(|s| Ok((at(s, to)? - at(s, from)?) as f64 / 1e6))
     }
     fn product(&self, product: &Product, _tf32: bool, _alignment: u32, _workspace: usize) -> Result<Prepared, Failure> {
         self.with(|s| {

@@ -5,6 +5,7 @@
 //! CUDA goes through the [`driver::Driver`] seam: [`card`] is the real one, and [`emulated`] a GPU in software that executes PTX on the emulator and what was
 //! begun on its streams in any order that streams and events allow, so that the runtime is tested where there is no GPU.
 
+pub mod bandwidth;
 pub mod card;
 pub mod device;
 pub mod driver;
