@@ -1,5 +1,6 @@
 //! `--device`: what executes a plan's code, for every command that runs one.
 
+use cuda::communicate::Collectives;
 use cuda::machine::{Machine, Settings};
 use ir::plan::Plan;
 use ir::{Diagnostic, Result};
@@ -29,6 +30,18 @@ impl Kind {
     }
 }
 
+/// What does collectives between GPUs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum Exchange {
+    /// NCCL where each rank has a card of its own and the library is there, else our own kernels.
+    #[default]
+    Auto,
+    /// Our own kernels: the processor's results bit for bit, and the same in every run.
+    Own,
+    /// NCCL, or an error.
+    Nccl,
+}
+
 /// The flags that choose a device.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct DeviceArgs {
@@ -41,6 +54,9 @@ pub(crate) struct DeviceArgs {
     /// On GPUs, begin every kernel by itself instead of what repeats as CUDA graphs.
     #[arg(long)]
     no_graphs: bool,
+    /// What does collectives between GPUs.
+    #[arg(long, value_enum, value_name = "WHO", default_value = "auto")]
+    collectives: Exchange,
     /// The emulator also looks for missing barriers and for reads of what nothing has written.
     #[arg(long)]
     emulator_checks: bool,
@@ -85,7 +101,9 @@ impl DeviceArgs {
                 .into());
         }
         if kind != Kind::Cuda
-            && let Some(flag) = [(self.tf32, "--tf32"), (self.no_graphs, "--no-graphs")].into_iter().find_map(|(given, flag)| given.then_some(flag))
+            && let Some(flag) = [(self.tf32, "--tf32"), (self.no_graphs, "--no-graphs"), (self.collectives != Exchange::Auto, "--collectives")]
+                .into_iter()
+                .find_map(|(given, flag)| given.then_some(flag))
         {
             return Err(Diagnostic::input("E0409", format!("`{flag}` is for GPUs, and the plan runs on another device"))
                 .with_help("add `--device cuda`, with a plan that was compiled with `--target cuda:sm_80`")
@@ -102,7 +120,12 @@ impl DeviceArgs {
         if self.kind(plan)? == Kind::Cuda {
             let cards = cuda::card::cards(plan.ranks())?;
             // A trace shows when every instruction was begun, which a graph would not.
-            let machine = Machine::new(plan, cards, Settings { tf32: self.tf32, graphs: !self.no_graphs && !options.trace })?;
+            let collectives = match self.collectives {
+                Exchange::Auto => Collectives::Auto,
+                Exchange::Own => Collectives::Own,
+                Exchange::Nccl => Collectives::Nccl,
+            };
+            let machine = Machine::new(plan, cards, Settings { tf32: self.tf32, graphs: !self.no_graphs && !options.trace, collectives })?;
             let (fabric, devices) = (machine.fabric(options.timeout)?, machine.clone());
             let session = Session::open_with_on(plan, options, &fabric, move |program, seat| devices.device(program, seat))?;
             return Ok((session, machine.notes()));

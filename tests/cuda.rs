@@ -2,10 +2,12 @@
 
 mod support;
 
+use cuda::communicate::Collectives;
 use cuda::driver::{Card, Driver};
 use cuda::emulated::{Behaviour, EmulatedGpu};
 use cuda::machine::{Machine, Settings};
 use ir::plan::Plan;
+use ir::program::InstructionKind;
 use ir::{DType, Diagnostic, Result};
 use runtime::tensor::Tensor;
 use runtime::{Options, Session};
@@ -19,8 +21,14 @@ fn open(plan: &Arc<Plan>, behaviour: Behaviour) -> Result<(Session, Arc<Emulated
 }
 
 fn open_with(plan: &Arc<Plan>, behaviour: Behaviour, settings: Settings) -> Result<(Session, Arc<EmulatedGpu>, Vec<Diagnostic>)> {
-    let gpu = EmulatedGpu::new(behaviour);
-    let machine = Machine::new(plan, vec![gpu.clone() as Arc<dyn Driver>], settings)?;
+    open_on(plan, behaviour, settings, 1)
+}
+
+/// Opens a plan on several emulated GPUs of one machine.
+fn open_on(plan: &Arc<Plan>, behaviour: Behaviour, settings: Settings, cards: usize) -> Result<(Session, Arc<EmulatedGpu>, Vec<Diagnostic>)> {
+    let gpus = EmulatedGpu::cards(behaviour, cards);
+    let gpu = gpus[0].clone();
+    let machine = Machine::new(plan, gpus.into_iter().map(|g| g as Arc<dyn Driver>).collect(), settings)?;
     let options = Options::default();
     let (fabric, devices) = (machine.fabric(options.timeout)?, machine.clone());
     let session = Session::open_with_on(plan, &options, &fabric, move |program, seat| devices.device(program, seat))?;
@@ -73,6 +81,36 @@ fn the_mlp_trains_on_a_gpu_in_any_order() {
 #[test]
 fn a_small_gpt_trains_on_a_gpu_in_any_order() {
     check("gpt_tiny", &SETTINGS, 1, 3);
+}
+
+/// Ranks with a card each exchange by NCCL, or by the runtime's own kernels where that is asked for: then with the bits of ranks that share a card.
+#[test]
+fn ranks_with_a_card_each_exchange_by_nccl() {
+    let model = bundled("mlp");
+    for flags in SETTINGS {
+        let plan = compile_for_both(&model, flags);
+        let (given, cards) = (arguments(&model, &plan), plan.ranks() as usize);
+        let want = losses(&plan, &given, 4);
+        let collectives = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).filter(|i| matches!(i.kind, InstructionKind::Collective { .. })).count();
+        for seed in 0..3 {
+            let (session, gpu, _) = open_on(&plan, seeded(seed), Settings::default(), cards).unwrap_or_else(|e| panic!("{flags}: {e}"));
+            let got = losses_of(session, &plan, &given, 4);
+            assert!(close(&got, &want), "{flags}, seed {seed}: losses {got:?}, the CPU has {want:?}");
+            assert_eq!(gpu.exchanged() > 0, collectives > 0, "{flags}: {} exchanges", gpu.exchanged());
+        }
+        let run = |cards| {
+            let own = Settings { collectives: Collectives::Own, ..Settings::default() };
+            let (session, gpu, _) = open_on(&plan, seeded(1), own, cards).unwrap_or_else(|e| panic!("{flags}: {e}"));
+            let got = losses_of(session, &plan, &given, 4);
+            assert_eq!(gpu.exchanged(), 0, "{flags}");
+            got
+        };
+        assert_eq!(run(cards), run(1), "{flags}");
+    }
+    let plan = compile_for_both(&model, "--strategy data");
+    let asked = Settings { collectives: Collectives::Nccl, ..Settings::default() };
+    let text = open_with(&plan, seeded(0), asked).map(drop).unwrap_err().to_string();
+    assert!(text.contains("E0409") && text.contains("a card for every rank"), "{text}");
 }
 
 fn scaled(tensor: &Tensor, by: f64) -> Arc<Tensor> {
@@ -179,7 +217,7 @@ fn kernels_are_measured_beside_a_copy() {
     let plan = compile_for_both(&bundled("mlp"), "--cluster local:1");
     let gpu = EmulatedGpu::new(seeded(0));
     let report = cuda::bandwidth::measure(&plan, &(gpu.clone() as Arc<dyn Driver>), 3, 1 << 16).unwrap_or_else(|e| panic!("{e}"));
-    let started = |i: &&ir::program::Instruction| matches!(i.kind, ir::program::InstructionKind::Kernel { .. });
+    let started = |i: &&ir::program::Instruction| matches!(i.kind, InstructionKind::Kernel { .. });
     let instructions = plan.programs.iter().flat_map(|p| p.phases.iter().flatten()).filter(started).count();
     assert_eq!(report.rows.iter().map(|r| r.runs).sum::<usize>(), instructions);
     assert_eq!(report.copy, (2 << 16, 1e-6));

@@ -1,6 +1,8 @@
 //! The real thing: cards of this machine through `cudarc`, whose libraries are looked for when they are needed.
 
-use crate::driver::{Address, Card, Driver, Event, Failure, Function, Graph, Module, Prepared, Shape, Stream};
+mod communicators;
+
+use crate::driver::{Address, Card, Communicator, Driver, Event, Failure, Function, Graph, GroupName, Module, Prepared, Shape, Stream, Transfer};
 use crate::product::Product;
 use cudarc::cublaslt::{result as lt, sys as lts};
 use cudarc::driver::{result as cu, sys};
@@ -374,5 +376,20 @@ impl Driver for CudaCard {
         self.bind()?;
         // SAFETY: as the caller vouches; the graph lives to the end of the process.
         cuda("launching a graph", unsafe { cu::graph::launch(std::ptr::with_exposed_provenance_mut(graph.0 as usize), stream(s)) })
+    }
+    fn exchanges(&self) -> bool {
+        communicators::present()
+    }
+    fn name_group(&self) -> Result<GroupName, Failure> {
+        communicators::name()
+    }
+    fn join(&self, name: &GroupName, members: u32, me: u32) -> Result<Communicator, Failure> {
+        self.bind()?;
+        communicators::join(name, members, me)
+    }
+    unsafe fn exchange(&self, s: Stream, communicator: Communicator, transfers: &[Transfer]) -> Result<(), Failure> {
+        self.bind()?;
+        // SAFETY: as the caller vouches.
+        unsafe { communicators::exchange(self, s, communicator, transfers) }
     }
 }

@@ -1,6 +1,8 @@
 //! The seam to CUDA: memory, modules, streams and events of one card, and matrix products as cuBLASLt takes them.
 
 use crate::product::Product;
+use ir::DType;
+use ir::op::Reducer;
 
 /// An address in a card's memory.
 pub type Address = u64;
@@ -28,6 +30,31 @@ pub struct Prepared(pub u32);
 /// A graph of what was captured, ready to be launched.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Graph(pub u64);
+
+/// One rank's end of a group that exchanges.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct Communicator(pub u64);
+
+/// What the members of a group join by: one of them makes it, and the others are told.
+pub type GroupName = [u8; 128];
+
+/// What a member asks of its group. All members ask for the same collectives in the same order, and for a receive to every send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[allow(missing_docs, reason = "from and to are the first byte that is read and written, peer a member's number")]
+pub enum Transfer {
+    /// All members' elements combined, for each.
+    AllReduce { from: Address, to: Address, elements: usize, reducer: Reducer, dtype: DType },
+    /// Of all members' elements combined, `elements` for each.
+    ReduceScatter { from: Address, to: Address, elements: usize, reducer: Reducer, dtype: DType },
+    /// What each has, `bytes` behind each other, for all.
+    AllGather { from: Address, to: Address, bytes: usize },
+    /// Bytes for another member.
+    Send { from: Address, bytes: usize, peer: u32 },
+    /// Bytes from another member.
+    Receive { to: Address, bytes: usize, peer: u32 },
+    /// Bytes that stay with this member.
+    Keep { from: Address, to: Address, bytes: usize },
+}
 
 /// What a card is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -193,4 +220,24 @@ pub trait Driver: Send + Sync {
     /// # Errors
     /// As [`Driver::launch`].
     unsafe fn replay(&self, stream: Stream, graph: Graph) -> Result<(), Failure>;
+    /// Whether there is a library that exchanges between cards.
+    fn exchanges(&self) -> bool;
+    /// A name for a new group.
+    ///
+    /// # Errors
+    /// When the library fails.
+    fn name_group(&self) -> Result<GroupName, Failure>;
+    /// Joins a group as its member `me`; returns when all have.
+    ///
+    /// # Errors
+    /// When the library fails.
+    fn join(&self, name: &GroupName, members: u32, me: u32) -> Result<Communicator, Failure>;
+    /// Begins to exchange with the group; done when all members have come to it.
+    ///
+    /// # Safety
+    /// As [`Driver::launch`].
+    ///
+    /// # Errors
+    /// As [`Driver::launch`].
+    unsafe fn exchange(&self, stream: Stream, communicator: Communicator, transfers: &[Transfer]) -> Result<(), Failure>;
 }

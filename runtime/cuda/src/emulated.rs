@@ -6,8 +6,9 @@
 //! cuBLASLt's documentation defines them. Graphs are captured by CUDA's rules ([`capture`]), and their nodes are done in any order that was captured.
 
 mod capture;
+mod communicators;
 
-use crate::driver::{Address, Card, Driver, Event, Failure, Function, Graph, Module, Prepared, Shape, Stream};
+use crate::driver::{Address, Card, Communicator, Driver, Event, Failure, Function, Graph, GroupName, Module, Prepared, Shape, Stream, Transfer};
 use crate::product::Product;
 use capture::{Captures, Node};
 use half::{bf16, f16};
@@ -43,6 +44,7 @@ enum Piece {
     Set { to: Address, byte: u8, bytes: usize },
     Record { event: u64, version: u64 },
     Wait { event: u64, version: u64 },
+    Exchange { communicator: usize, asked: Vec<Transfer> },
 }
 
 /// What waits in a stream.
@@ -57,6 +59,13 @@ struct State {
     memory: Vec<Box<[u128]>>,
     modules: Vec<Arc<ptx::Module>>,
     functions: Vec<(usize, String)>,
+    /// The cards of modules and of streams.
+    modules_of: Vec<usize>,
+    streams_of: Vec<usize>,
+    /// For every communicator the group's name, its members, and which of them it is.
+    communicators: Vec<(GroupName, usize, usize)>,
+    groups: u64,
+    exchanged: u64,
     products: Vec<Product>,
     streams: Vec<VecDeque<Entry>>,
     captures: Captures,
@@ -75,7 +84,9 @@ struct State {
 /// The GPU.
 pub struct EmulatedGpu {
     behaviour: Behaviour,
-    state: Mutex<State>,
+    card: usize,
+    /// What it shares with the other cards of its machine.
+    state: Arc<Mutex<State>>,
 }
 
 fn failure(doing: &str, reason: impl std::fmt::Display) -> Failure {
@@ -85,8 +96,17 @@ fn failure(doing: &str, reason: impl std::fmt::Display) -> Failure {
 impl EmulatedGpu {
     /// A GPU.
     pub fn new(behaviour: Behaviour) -> Arc<EmulatedGpu> {
+        Self::cards(behaviour, 1).remove(0)
+    }
+    /// Several GPUs of one machine, with access to each other's memory.
+    pub fn cards(behaviour: Behaviour, cards: usize) -> Vec<Arc<EmulatedGpu>> {
         let random = behaviour.seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1;
-        Arc::new(EmulatedGpu { behaviour, state: Mutex::new(State { random, ..State::default() }) })
+        let state = Arc::new(Mutex::new(State { random, ..State::default() }));
+        (0..cards).map(|card| Arc::new(EmulatedGpu { behaviour: behaviour.clone(), card, state: state.clone() })).collect()
+    }
+    /// How many exchanges between cards were done.
+    pub fn exchanged(&self) -> u64 {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner).exchanged
     }
     /// How many launches and products it has executed.
     pub fn executed(&self) -> [u64; 2] {
@@ -102,6 +122,9 @@ impl EmulatedGpu {
     }
     fn push(&self, stream: Stream, piece: Piece) -> Result<(), Failure> {
         self.with(|s| {
+            if s.streams_of[stream.0 as usize] != self.card {
+                return Err(failure("beginning work", "CUDA_ERROR_INVALID_HANDLE: the stream is another card's"));
+            }
             if let Some(piece) = s.captures.take(stream.0, piece)? {
                 s.streams[stream.0 as usize].push_back(Entry::One(piece));
             }
@@ -124,13 +147,25 @@ impl State {
         if let Some(failure) = &self.failure {
             return Err(failure.clone());
         }
-        let may = |e: &Entry| !matches!(e, Entry::One(Piece::Wait { event, version }) if self.events[*event as usize].1 < *version);
+        let may = |e: &Entry| match e {
+            Entry::One(Piece::Wait { event, version }) => self.events[*event as usize].1 >= *version,
+            Entry::One(Piece::Exchange { communicator, .. }) => self.met(*communicator).len() == self.communicators[*communicator].1,
+            _ => true,
+        };
         let ready: Vec<usize> = (0..self.streams.len()).filter(|&i| self.streams[i].front().is_some_and(may)).collect();
         if ready.is_empty() {
             return Ok(false);
         }
         let chosen = ready[self.draw(ready.len())];
         let piece = match self.streams[chosen].pop_front().expect("invariant: it has a piece") {
+            Entry::One(Piece::Exchange { communicator, asked }) => {
+                self.streams[chosen].push_front(Entry::One(Piece::Exchange { communicator, asked }));
+                let done = self.exchange(communicator);
+                if let Err(f) = &done {
+                    self.failure = Some(f.clone());
+                }
+                return done.map(|()| true);
+            }
             Entry::One(piece) => piece,
             Entry::Graph(nodes, mut done) => {
                 let may = |n: &usize| !done[*n] && (unordered || nodes[*n].after.iter().all(|a| done[*a]));
@@ -151,6 +186,35 @@ impl State {
         done.map(|()| true)
     }
 
+    /// The streams of a communicator's group whose next piece is an exchange of it, by member.
+    fn met(&self, communicator: usize) -> std::collections::BTreeMap<usize, usize> {
+        let name = &self.communicators[communicator].0;
+        let member = |(stream, queue): (usize, &VecDeque<Entry>)| match queue.front() {
+            Some(Entry::One(Piece::Exchange { communicator, .. })) if self.communicators[*communicator].0 == *name => {
+                Some((self.communicators[*communicator].2, stream))
+            }
+            _ => None,
+        };
+        self.streams.iter().enumerate().filter_map(member).collect()
+    }
+
+    /// Does an exchange that all members have come to.
+    fn exchange(&mut self, communicator: usize) -> Result<(), Failure> {
+        let streams = self.met(communicator);
+        let asked: Vec<_> = streams
+            .values()
+            .filter_map(|s| match self.streams[*s].pop_front() {
+                Some(Entry::One(Piece::Exchange { asked, .. })) => Some(asked),
+                _ => None,
+            })
+            .collect();
+        let first = self.draw(asked.len());
+        self.clock += 1;
+        self.exchanged += 1;
+        // SAFETY: the members vouched for their addresses.
+        unsafe { communicators::exchange(&asked, first) }
+    }
+
     fn holds(&self, address: Address, bytes: usize) -> bool {
         let inside = |m: &[u128]| address.checked_sub(m.as_ptr().expose_provenance() as u64).is_some_and(|o| o + bytes as u64 <= size_of_val(m) as u64);
         self.memory.iter().any(|m| inside(m))
@@ -159,7 +223,7 @@ impl State {
     fn execute(&mut self, piece: Piece) -> Result<(), Failure> {
         self.clock += u64::from(!matches!(piece, Piece::Record { .. } | Piece::Wait { .. }));
         match piece {
-            Piece::Wait { .. } => {}
+            Piece::Wait { .. } | Piece::Exchange { .. } => {}
             Piece::Record { event, version } => {
                 self.events[event as usize].1 = version;
                 self.passed[event as usize] = self.clock;
@@ -271,6 +335,7 @@ impl Driver for EmulatedGpu {
         self.with(|s| {
             s.captures.refuse_thread("loading code")?;
             s.modules.push(Arc::new(module));
+            s.modules_of.push(self.card);
             Ok(Module(s.modules.len() as u64 - 1))
         })
     }
@@ -284,6 +349,7 @@ impl Driver for EmulatedGpu {
     fn stream(&self, _communicates: bool) -> Result<Stream, Failure> {
         self.with(|s| {
             s.streams.push(VecDeque::new());
+            s.streams_of.push(self.card);
             Ok(Stream(s.streams.len() as u64 - 1))
         })
     }
@@ -313,6 +379,9 @@ impl Driver for EmulatedGpu {
     }
     unsafe fn launch(&self, stream: Stream, function: Function, shape: Shape, parameters: &[u64]) -> Result<(), Failure> {
         let (module, entry) = self.with(|s| Ok(s.functions[function.0 as usize].clone()))?;
+        if self.with(|s| Ok(s.modules_of[module]))? != self.card {
+            return Err(failure("starting a kernel", "CUDA_ERROR_INVALID_HANDLE: the kernel is another card's"));
+        }
         self.push(stream, Piece::Launch { module, entry, shape, parameters: parameters.to_vec() })
     }
     unsafe fn multiply(&self, stream: Stream, product: Prepared, abc: [Address; 3], _workspace: (Address, usize)) -> Result<(), Failure> {
@@ -386,5 +455,30 @@ impl Driver for EmulatedGpu {
             }
             Ok(())
         })
+    }
+    fn exchanges(&self) -> bool {
+        true
+    }
+    fn name_group(&self) -> Result<GroupName, Failure> {
+        self.with(|s| {
+            s.groups += 1;
+            let mut name = [0; 128];
+            name[..8].copy_from_slice(&s.groups.to_le_bytes());
+            Ok(name)
+        })
+    }
+    fn join(&self, name: &GroupName, members: u32, me: u32) -> Result<Communicator, Failure> {
+        self.with(|s| {
+            s.captures.refuse_thread("joining a group")?;
+            if me >= members || s.communicators.iter().any(|(n, count, m)| n == name && (*count != members as usize || *m == me as usize)) {
+                return Err(failure("joining a group", "NCCL: ncclInvalidArgument"));
+            }
+            s.communicators.push((*name, members as usize, me as usize));
+            Ok(Communicator(s.communicators.len() as u64 - 1))
+        })
+    }
+    unsafe fn exchange(&self, stream: Stream, communicator: Communicator, transfers: &[Transfer]) -> Result<(), Failure> {
+        self.with(|s| s.captures.refuse_stream("exchanging (which is not emulated in graphs)", stream.0))?;
+        self.push(stream, Piece::Exchange { communicator: communicator.0 as usize, asked: transfers.to_vec() })
     }
 }

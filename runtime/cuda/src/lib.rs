@@ -7,6 +7,7 @@
 
 pub mod bandwidth;
 pub mod card;
+pub mod communicate;
 pub mod device;
 pub mod driver;
 pub mod emulated;

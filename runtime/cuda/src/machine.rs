@@ -3,8 +3,9 @@
 //! Ranks lie on cards in runs of equal length. Ranks of one card reach each other's arenas directly; so do those of several cards, which were found to have
 //! access to each other. A collective is then one kernel per rank, for its share of the elements, in the order of the members, as on the processor.
 
+use crate::communicate::{self, Collectives};
 use crate::device::{self, CudaDevice};
-use crate::driver::{Address, Driver, Event, Failure, Function, Module, Shape};
+use crate::driver::{Address, Communicator, Driver, Event, Failure, Function, GroupName, Module, Shape};
 use crate::kernels::{self, Kernel, Loops, THREADS};
 use crate::lane::{Lane, Marks, Work, failed};
 use crate::runs::Call;
@@ -31,11 +32,13 @@ pub struct Settings {
     pub tf32: bool,
     /// Begin what repeats as CUDA graphs.
     pub graphs: bool,
+    /// What does collectives.
+    pub collectives: Collectives,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { tf32: false, graphs: true }
+        Settings { tf32: false, graphs: true, collectives: Collectives::Auto }
     }
 }
 
@@ -48,6 +51,11 @@ pub struct Machine {
     /// The plan's module, by card.
     modules: Vec<Module>,
     lanes: Vec<Mutex<Lane>>,
+    /// Whether NCCL does the collectives that it takes.
+    nccl: bool,
+    /// Names of the groups, by their members' arenas, and who has joined them.
+    names: Mutex<HashMap<Vec<usize>, GroupName>>,
+    joined: Mutex<HashMap<(Vec<usize>, usize), Communicator>>,
     /// The kernels of collectives and copies, by rank.
     pub(crate) own: Vec<RwLock<HashMap<Kernel, Function>>>,
     /// Names of ops that the host does, with how many instructions.
@@ -76,6 +84,7 @@ impl Machine {
         for card in &cards {
             suits(&plan.code[code], text, &**card)?;
         }
+        let nccl = exchanges(settings.collectives, ranks, &cards)?;
         let program = |rank| runtime::worker::program_of(&plan.programs, rank).expect("invariant: every rank has a program").0;
         for (i, card) in cards.iter().enumerate() {
             let arenas: Vec<u64> = (0..ranks).filter(|r| on(*r) == i).map(|r| program(r).arena.0).collect();
@@ -87,7 +96,19 @@ impl Machine {
         let lane = |r| Ok(Mutex::new(Lane::new(r, cards[on(r)].clone(), program(r).arena.0 as usize, marks.clone(), settings.graphs)?));
         let lanes = (0..ranks).map(lane).collect::<Result<_, Diagnostic>>()?;
         let own = (0..ranks).map(|_| RwLock::default()).collect();
-        Ok(Arc::new(Machine { plan: plan.clone(), code, settings, cards, modules, lanes, own, on_host: Mutex::default() }))
+        Ok(Arc::new(Machine {
+            plan: plan.clone(),
+            code,
+            settings,
+            cards,
+            modules,
+            lanes,
+            nccl,
+            names: Mutex::default(),
+            joined: Mutex::default(),
+            own,
+            on_host: Mutex::default(),
+        }))
     }
 
     /// What connects the ranks.
@@ -128,6 +149,26 @@ impl Machine {
     /// The plan's module on a rank's card.
     pub(crate) fn module(&self, rank: u32) -> Module {
         self.modules[card_of(rank, self.plan.ranks(), self.cards.len())]
+    }
+
+    /// Member `me`'s communicator of the group whose arenas are these; all members call it at the same time where it is not yet there.
+    fn communicator(&self, lane: &Lane, bases: &[*mut u8], me: usize) -> Result<Communicator, Diagnostic> {
+        let key: Vec<usize> = bases.iter().map(|b| b.addr()).collect();
+        let of = (key.clone(), me);
+        let known = self.joined.lock().unwrap_or_else(PoisonError::into_inner).get(&of).copied();
+        if let Some(communicator) = known {
+            return Ok(communicator);
+        }
+        let name = {
+            let mut names = self.names.lock().unwrap_or_else(PoisonError::into_inner);
+            match names.get(&key) {
+                Some(name) => *name,
+                None => *names.entry(key).or_insert(lane.check(lane.driver.name_group())?),
+            }
+        };
+        let communicator = lane.check(lane.driver.join(&name, bases.len() as u32, me as u32))?;
+        self.joined.lock().unwrap_or_else(PoisonError::into_inner).insert(of, communicator);
+        Ok(communicator)
     }
 
     /// The kernels that the collectives of a program need.
@@ -183,6 +224,27 @@ impl Machine {
         let function = *own.get(kernel).expect("invariant: kernels are loaded when the device is made");
         let shape = Shape { grid: [(last - first).div_ceil(u64::from(THREADS)) as u32, 1, 1], block: [THREADS, 1, 1], shared: 0 };
         Call::Launch { function, shape, parameters: pointers.chain([first, last]).collect() }
+    }
+}
+
+/// Whether NCCL does collectives.
+fn exchanges(collectives: Collectives, ranks: u32, cards: &[Arc<dyn Driver>]) -> Result<bool, Diagnostic> {
+    let (apart, there) = (cards.len() >= ranks as usize, cards.iter().all(|c| c.exchanges()));
+    match collectives {
+        Collectives::Own => Ok(false),
+        Collectives::Auto => Ok(ranks > 1 && apart && there),
+        Collectives::Nccl if !apart => {
+            Err(Diagnostic::input("E0409", format!("`--collectives nccl` needs a card for every rank: {ranks}, and there are {}", cards.len()))
+                .with_help("leave the flag out: ranks that share a card exchange by the runtime's own kernels"))
+        }
+        Collectives::Nccl if !there => Err(Diagnostic::outcome(
+            "E0678",
+            "NCCL, which `--collectives nccl` asks for, is not installed: libnccl.so was not found",
+        )
+        .with_help(
+            "install it (`libnccl-dev`, or `pip install nvidia-nccl-cu12` with a link libnccl.so to its libnccl.so.2) and name its folder in LD_LIBRARY_PATH",
+        )),
+        Collectives::Nccl => Ok(true),
     }
 }
 
@@ -309,6 +371,14 @@ impl Mover for Machine {
     unsafe fn collective(&self, rank: u32, collective: &Collective, bases: &[*mut u8], me: usize, microbatch: u32, after: &[Mark]) -> Result<Mark, Diagnostic> {
         let mut lane = self.lane(rank);
         lane.follow()?;
+        if self.nccl
+            && let Some(transfers) = communicate::transfers(collective, lane.arena, bases.len(), me, microbatch)
+        {
+            let communicator = self.communicator(&lane, bases, me)?;
+            // SAFETY: offsets were checked against the buffers. NCCL reads and writes when all members have come to it, each after its own work.
+            lane.check(unsafe { lane.driver.exchange(lane.stream(Work::Communicate), communicator, &transfers) })?;
+            return lane.mark();
+        }
         for mark in after {
             lane.await_mark(*mark)?;
         }
