@@ -148,6 +148,18 @@ fn what_a_region_must_move_is_what_enters_and_leaves_it() {
     assert_eq!(least, expected, "{regions:#?}");
 }
 
+/// The parts of a tied embedding's gradient are added where the embedding is updated: its region is one kernel that moves the least.
+#[test]
+fn a_gradient_of_parts_is_added_in_the_update() {
+    let (plan, regions) = planned(&bundled("gpt_tiny"), "--cluster local:1");
+    let rows = report::regions(&plan.kernels, &regions).unwrap_or_else(|e| panic!("{e}"));
+    // Updates are fourteen ops; this one has a sum before them.
+    let tied = rows.iter().filter(|r| r.ops == 15).collect::<Vec<_>>();
+    let [tied] = tied[..] else { panic!("{rows:#?}") };
+    assert_eq!(tied.kernels, 1, "{tied:?}");
+    assert!(tied.moved.0 <= tied.least.0 + 256, "{tied:?}");
+}
+
 #[test]
 fn gpt2_small_moves_little_more_than_the_least() {
     let Some(model) = exported("gpt2_small") else { return };
@@ -155,5 +167,5 @@ fn gpt2_small_moves_little_more_than_the_least() {
     check_regions(&plan, &regions);
     let rows = report::regions(&plan.kernels, &regions).unwrap_or_else(|e| panic!("{e}"));
     let (moved, least) = total(&rows);
-    assert!(moved <= 1.35 * least, "{:.3} times the least: {rows:#?}", moved / least);
+    assert!(moved <= 1.3 * least, "{:.3} times the least: {rows:#?}", moved / least);
 }

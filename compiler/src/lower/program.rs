@@ -9,8 +9,8 @@ use super::regions::{Region, Regions};
 use super::uses::{Pending, Uses, sent};
 use crate::kernels::build::{self, Argument};
 use crate::kernels::classify::Classes;
-use crate::kernels::matmul;
 use crate::kernels::units::{self, Unit, UnitKind};
+use crate::kernels::{later, matmul};
 use crate::spmd::local::{LocalGraph, LocalInput, Sink, Source};
 use cost_model::CostModel;
 use ir::diagnostic::{Diagnostic, Result};
@@ -76,6 +76,7 @@ pub fn lower(mut chunks: Vec<LocalGraph>, lane: Lane, kernels: &mut KernelTable,
 /// Lowers one chunk.
 fn part(local: &mut LocalGraph, lane: Lane, kernels: &mut KernelTable, model: &dyn CostModel) -> Result<Part> {
     matmul::normalise(local);
+    later::run(local);
     let local = &*local;
     let classes = Classes::new(local);
     let units = units::units(local, &classes);
