@@ -41,6 +41,8 @@ lint: setup
 
 test: lint
 	$(CARGO) test --workspace
+	$(CARGO) clippy --workspace --features mpi --lib --bins -- -D warnings
+	$(CARGO) test --workspace --features mpi --test processes mpirun
 	@echo
 	@echo 'make test: format, lints and all tests passed'
 

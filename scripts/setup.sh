@@ -3,7 +3,7 @@
 set -eu
 
 packages='llvm-22-dev libmlir-22-dev mlir-22-tools libpolly-22-dev libclang-22-dev lld-22 cmake make g++ pkg-config
-zlib1g-dev libzstd-dev mold chromium chromium-driver openmpi-bin iproute2'
+zlib1g-dev libzstd-dev mold chromium chromium-driver openmpi-bin libopenmpi-dev iproute2'
 
 say() { printf 'setup: %s\n' "$*"; }
 fail() {

@@ -16,7 +16,20 @@ use runtime::transport::tcp::Tcp;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::time::Duration;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+/// Whether this build can carry data through MPI.
+const HAS_MPI: bool = cfg!(feature = "mpi");
+
+/// What carries data between processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
+pub(crate) enum CarrierKind {
+    /// Connections of our own.
+    Tcp,
+    /// MPI, where mpirun has started the ranks and the build has it.
+    Mpi,
+}
 
 /// Flags of runs with several processes.
 #[derive(Clone, Debug, clap::Args)]
@@ -27,6 +40,9 @@ pub(crate) struct Flags {
     /// Where rank 0 listens and the others join, for ranks that a launcher starts; the secret is SHARDWRIGHT_SECRET.
     #[arg(long, value_name = "HOST:PORT", conflicts_with = "processes")]
     pub(crate) rendezvous: Option<String>,
+    /// What carries data between processes; by default MPI under mpirun where this build has it, else TCP.
+    #[arg(long, value_name = "KIND", value_enum)]
+    carrier: Option<CarrierKind>,
     /// The folder for logs and flight records of all ranks; by default a fresh one.
     #[arg(long, value_name = "DIR")]
     pub(crate) log_dir: Option<PathBuf>,
@@ -184,14 +200,36 @@ fn unsaid(place: &Place, ended: &Ended, logs: &Path) -> Diagnostic {
 pub(crate) struct Member {
     pub(crate) fabric: Arc<Remote>,
     pub(crate) place: Place,
-    /// The file where rank 0 says where it is, until all have joined.
-    _meeting: Option<Meeting>,
 }
 
 impl Member {
     /// Whether it speaks to the terminal.
     pub(crate) fn speaks(&self) -> bool {
         self.place.process == 0
+    }
+
+    /// Watches for a wish of whoever started this process that it end: mpirun's when another rank has died, a scheduler's when the time is over. A failure
+    /// that is known by then, or becomes known at once, is said as any other; without one the wish is the reason.
+    fn obey(&self, fault: Duration) -> Result<()> {
+        let (asked, fabric, who) = (crate::interrupt::end(), self.fabric.clone(), self.place.named(self.place.process));
+        let work = move || {
+            let control = fabric.control();
+            while !asked.load(Ordering::SeqCst) {
+                std::thread::sleep(Duration::from_millis(20));
+            }
+            control.hurry();
+            let begun = Instant::now();
+            while !control.has_failed() && begun.elapsed() < Duration::from_millis(500) {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            control.fail(Diagnostic::outcome("E0685", format!("{who} was told to end (SIGTERM)")).with_help("`--resume` continues from a checkpoint"), &[]);
+            // The ranks look at that when they next communicate.
+            std::thread::sleep(fault);
+            std::process::exit(crate::interrupt::TERMINATED);
+        };
+        let thread = std::thread::Builder::new().name("signals".into()).spawn(work);
+        thread.map_err(|e| Diagnostic::outcome("E0608", format!("a thread that waits for signals cannot be started: {e}")))?;
+        Ok(())
     }
 }
 
@@ -205,6 +243,23 @@ fn world(found: &Found, plan: &Plan) -> Result<Place> {
         return Err(d.with_help(format!("start {ranks} processes, or compile the model for {} devices", found.processes)).into());
     }
     Ok(Place { process: found.process, processes: found.processes, ranks })
+}
+
+/// What carries the data of a run, or why it cannot.
+///
+/// # Errors
+/// `E0686` when MPI is asked for where it is not.
+fn carrier(found: &Found, flags: &Flags) -> Result<CarrierKind> {
+    let refused = |why: String, help: &str| Err(Diagnostic::input("E0686", format!("MPI cannot be used: {why}")).with_help(help).into());
+    match flags.carrier {
+        Some(CarrierKind::Mpi) if !HAS_MPI => refused("this build has no MPI".into(), "build with `--features mpi`, or use `--carrier tcp`"),
+        Some(CarrierKind::Mpi) if !found.launcher.is_mpi() => {
+            refused(format!("the ranks were started by {}", found.launcher.name()), "start them with mpirun, or use `--carrier tcp`")
+        }
+        Some(kind) => Ok(kind),
+        None if HAS_MPI && found.launcher.is_mpi() => Ok(CarrierKind::Mpi),
+        None => Ok(CarrierKind::Tcp),
+    }
 }
 
 /// How processes find rank 0 and prove who they are.
@@ -235,21 +290,32 @@ fn way(found: &Found, flags: &Flags) -> Result<Way> {
     }
 }
 
+/// What is compared as the program's version: ranks of one run send and receive in one way.
+fn version(kind: CarrierKind) -> String {
+    let through = if kind == CarrierKind::Mpi { " with data through MPI" } else { "" };
+    format!("{}{through}", env!("CARGO_PKG_VERSION"))
+}
+
 /// Joins the other processes of a run.
 ///
 /// # Errors
 /// `E0651` when the world has another size than the plan, and those of [`rendezvous`].
 pub(crate) fn join(found: &Found, flags: &Flags, plan: &Arc<Plan>, path: &Path, timeout: Duration, terminal: &Terminal) -> Result<Member> {
     let place = world(found, plan)?;
+    let kind = carrier(found, flags)?;
     if found.launcher != Launcher::Ours {
-        let carried = if found.launcher.is_mpi() { " · data go over TCP: this build has no MPI" } else { "" };
+        let carried = match (found.launcher.is_mpi(), kind) {
+            (false, _) => "",
+            (true, CarrierKind::Mpi) => " · data go through MPI",
+            (true, CarrierKind::Tcp) if HAS_MPI => " · data go over TCP",
+            (true, CarrierKind::Tcp) => " · data go over TCP: this build has no MPI",
+        };
         let text = format!("{}: {} of {}{carried}", found.launcher.name(), place.named(place.process), place.ranks);
         if place.process == 0 {
             terminal.progress("Detected", &text);
         }
     }
-    let terms =
-        Terms { plan: plan_hash(plan), plan_name: path.file_name().unwrap_or_default().to_string_lossy().into(), version: env!("CARGO_PKG_VERSION").into() };
+    let terms = Terms { plan: plan_hash(plan), plan_name: path.file_name().unwrap_or_default().to_string_lossy().into(), version: version(kind) };
     let way = way(found, flags)?;
     let (mut announced, mut used) = (None, None);
     let joined = if place.process == 0 {
@@ -293,12 +359,25 @@ pub(crate) fn join(found: &Found, flags: &Flags, plan: &Arc<Plan>, path: &Path, 
     let programs: Arc<[ir::program::Program]> = plan.programs.clone().into();
     let (schedule, microbatches) = (plan.schedule.kind, plan.schedule.microbatches.max(1));
     let partners = Remote::partners(&programs, schedule, microbatches, &place)?;
-    let (Joined { channels, .. }, streams) = rendezvous::mesh(joined, &partners, &secret, flags.join())?;
+    let called = if kind == CarrierKind::Tcp { partners.as_slice() } else { &[] };
+    let (Joined { channels, .. }, streams) = rendezvous::mesh(joined, called, &secret, flags.join())?;
+    // All have joined: a process that is killed from now on leaves nothing there.
+    drop(announced);
     if let Some(folder) = &flags.log_dir {
         std::fs::create_dir_all(folder).map_err(|e| Diagnostic::input("E0657", format!("logs cannot be kept in {}: {e}", folder.display())))?;
     }
     let watch = Watch { fault_timeout: flags.fault(), records: flags.log_dir.clone() };
     let control = Control::start(place.clone(), programs.clone(), channels, watch)?;
-    let fabric = Remote::new(programs, schedule, microbatches, control, timeout, flags.log_dir.clone(), |mail| Tcp::over(streams, mail))?;
-    Ok(Member { fabric, place, _meeting: announced })
+    let fabric = Remote::new(programs, schedule, microbatches, control, timeout, flags.log_dir.clone(), |mail| match kind {
+        #[cfg(feature = "mpi")]
+        CarrierKind::Mpi => mpi_transport::over(mail, &partners, flags.join(), |library| {
+            if place.process == 0 {
+                terminal.progress("Started", &format!("MPI in {} processes · {library}", place.processes));
+            }
+        }),
+        _ => Tcp::over(streams, mail),
+    })?;
+    let member = Member { fabric, place };
+    member.obey(flags.fault())?;
+    Ok(member)
 }

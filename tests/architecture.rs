@@ -15,8 +15,9 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("ptx", &[]),
     ("runtime", &["ir", "ptx"]),
     ("cuda", &["ir", "ptx", "runtime"]),
+    ("mpi_transport", &["ir", "runtime"]),
     ("viz", &["ir"]),
-    ("shardwright", &["ir", "models", "cost_model", "compiler", "runtime", "cuda", "viz"]),
+    ("shardwright", &["ir", "models", "cost_model", "compiler", "runtime", "cuda", "mpi_transport", "viz"]),
 ];
 
 /// Crates that bring a large foreign library, and the only crate of ours that may name each.
@@ -27,6 +28,7 @@ const FOREIGN: &[(&str, &str)] = &[
     ("mlir-sys", "mlir"),
     ("cudarc", "cuda"),
     ("mpi", "mpi_transport"),
+    ("mpi-sys", "mpi_transport"),
     ("gemm", "runtime"),
 ];
 

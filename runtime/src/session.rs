@@ -305,7 +305,8 @@ impl Session {
         for rank in ranks.clone() {
             crate::checkpoint::layout::shards(&plan, rank)?;
         }
-        let (saving, tell) = Saving::new(&plan, SaveOptions { store, ranks, timeout })?;
+        let fabric = self.fabric.clone();
+        let (saving, tell) = Saving::new(&plan, SaveOptions { store, ranks, timeout, failed: Box::new(move || fabric.failure().is_some()) })?;
         let replies = self.tell(|| Command::Prepare { plan: plan.clone(), tell: tell.clone() })?;
         let word = |r: Reply| if let Reply::Prepared { snapshot } = r { vec![(0, (snapshot as u64).to_le_bytes().to_vec())] } else { Vec::new() };
         let snapshots = self.exchange(replies.into_iter().map(word).collect())?;

@@ -10,7 +10,7 @@ use runtime::binding::Block;
 use runtime::checkpoint::layout::shards;
 use runtime::checkpoint::store::{checkpoints, unfinished};
 use runtime::checkpoint::writer::RankWriter;
-use runtime::checkpoint::{Checkpoint, Manifest, SaveOptions, Saved, Saving, Store};
+use runtime::checkpoint::{Checkpoint, Failed, Manifest, SaveOptions, Saved, Saving, Store};
 use runtime::device::{Device, Position, Region, Seat};
 use runtime::worker::program_of;
 use runtime::{Arguments, Options, Session, Tensor};
@@ -295,6 +295,10 @@ impl Device for Memory {
     }
 }
 
+fn never() -> Failed {
+    Box::new(|| false)
+}
+
 /// What a process of some ranks does after a step, sharing nothing with the others but the folder.
 fn process(plan: &Plan, options: SaveOptions) -> (u64, Result<Saved, Diagnostic>) {
     let ranks = options.ranks.clone();
@@ -325,8 +329,8 @@ fn ranks_of_two_processes_make_one_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan_of(&[2, 2]);
     let timeout = Duration::from_secs(60);
-    let first = SaveOptions { store: Store::open(folder.path(), 1, None).unwrap().0, ranks: 0..1, timeout };
-    let second = SaveOptions { store: Store::join(folder.path()), ranks: 1..4, timeout };
+    let first = SaveOptions { store: Store::open(folder.path(), 1, None).unwrap().0, ranks: 0..1, timeout, failed: never() };
+    let second = SaveOptions { store: Store::join(folder.path()), ranks: 1..4, timeout, failed: never() };
     let told = std::thread::scope(|scope| {
         let threads = [first, second].map(|options| scope.spawn(|| process(&plan, options)));
         threads.map(|t| t.join().unwrap())
@@ -345,11 +349,24 @@ fn a_rank_that_never_writes_its_part_fails_the_checkpoint() {
     let folder = tempfile::tempdir().unwrap();
     let plan = plan_of(&[2, 1]);
     let store = Store::open(folder.path(), 1, None).unwrap().0;
-    let (_, outcome) = process(&plan, SaveOptions { store, ranks: 0..1, timeout: Duration::from_secs(2) });
+    let (_, outcome) = process(&plan, SaveOptions { store, ranks: 0..1, timeout: Duration::from_secs(2), failed: never() });
     assert!(outcome.unwrap_err().message.contains("rank 1 did not write its part"));
     let store = Store::join(folder.path());
-    let (_, outcome) = process(&plan, SaveOptions { store, ranks: 1..2, timeout: Duration::from_secs(2) });
+    let (_, outcome) = process(&plan, SaveOptions { store, ranks: 1..2, timeout: Duration::from_secs(2), failed: never() });
     assert!(outcome.unwrap_err().message.contains("the process of rank 0"));
+}
+
+/// As when its process was killed: nobody waits out the time that a slow disk would be given.
+#[test]
+fn a_run_that_failed_waits_for_no_part() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan_of(&[2, 1]);
+    let forever = Duration::from_secs(1_000_000);
+    for (ranks, store) in [(0..1, Store::open(folder.path(), 1, None).unwrap().0), (1..2, Store::join(folder.path()))] {
+        let (_, outcome) = process(&plan, SaveOptions { store, ranks, timeout: forever, failed: Box::new(|| true) });
+        let d = outcome.unwrap_err();
+        assert!(d.code == "W0660" && d.to_string().contains("the run ends"), "{d}");
+    }
 }
 
 #[test]

@@ -18,6 +18,6 @@ pub mod writer;
 
 pub use manifest::Manifest;
 pub use restore::Checkpoint;
-pub use saving::{Outcome, SaveOptions, Saved, Saving};
+pub use saving::{Failed, Outcome, SaveOptions, Saved, Saving};
 pub use store::Store;
 pub use tensors::*;

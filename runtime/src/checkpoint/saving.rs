@@ -21,7 +21,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// How a run saves.
-#[derive(Debug)]
 pub struct SaveOptions {
     /// Where to.
     pub store: Store,
@@ -29,7 +28,12 @@ pub struct SaveOptions {
     pub ranks: Range<u32>,
     /// How long rank 0's process waits for the parts of others, and they for the checkpoint to appear.
     pub timeout: Duration,
+    /// Whether the run has failed: then a part that is missing may never come.
+    pub failed: Failed,
 }
+
+/// Tells, on any thread, whether the run has failed.
+pub type Failed = Box<dyn Fn() -> bool + Send>;
 
 /// A checkpoint that is visible.
 #[derive(Clone, Debug, PartialEq)]
@@ -70,6 +74,9 @@ pub struct Saving {
 /// How long a run that ends waits for the parts of other processes.
 const PATIENCE_AT_THE_END: Duration = Duration::from_secs(5);
 
+/// How long a run that has failed does: what is not on its way by then is a lost rank's.
+const PATIENCE_AFTER_FAILURE: Duration = Duration::from_millis(500);
+
 /// How often the folder is looked at while another process's files are awaited.
 const LOOK_EVERY: Duration = Duration::from_millis(5);
 
@@ -88,6 +95,7 @@ impl Saving {
             ranks: options.ranks,
             total: plan.ranks(),
             timeout: options.timeout,
+            failed: options.failed,
             manifest: Manifest::of(plan),
             told,
             closing: closing.clone(),
@@ -138,6 +146,7 @@ struct Collector {
     ranks: Range<u32>,
     total: u32,
     timeout: Duration,
+    failed: Failed,
     manifest: Manifest,
     told: Receiver<Told>,
     closing: Arc<AtomicBool>,
@@ -153,9 +162,13 @@ impl Collector {
         let (bytes, note) = done.map_err(|why| {
             if self.ranks.contains(&0) {
                 self.store.discard(order.step);
+            } else {
+                // Rank 0's process learns it at once: an empty file says it too, on a disk that takes no more.
+                let _ = std::fs::write(self.store.parts(order.step).join(failure_file(self.ranks.start)), &why);
             }
             let d = Diagnostic::warning("W0660", format!("the checkpoint of step {} was not written: {why}", order.step));
-            d.with_note("earlier checkpoints are as they were, and the run goes on")
+            let then = if (self.failed)() { "ends: `--resume` continues from the newest" } else { "goes on" };
+            d.with_note(format!("earlier checkpoints are as they were, and the run {then}"))
         })?;
         Ok(Saved { step: order.step, folder: self.store.place(order.step), bytes, seconds: order.begun.elapsed().as_secs_f64(), note })
     }
@@ -185,25 +198,24 @@ impl Collector {
         }
         match failed {
             None => Ok(parts.into_iter().flatten().collect()),
-            Some((_, why)) => {
-                if !self.ranks.contains(&0) {
-                    // Rank 0's process learns it at once, if the disk takes that much; else when its time is over.
-                    let _ = std::fs::write(self.store.parts(step).join(failure_file(self.ranks.start)), &why);
-                }
-                Err(why)
-            }
+            Some((_, why)) => Err(why),
         }
+    }
+
+    fn wait(&self) -> Wait<'_> {
+        Wait { end: Instant::now() + self.timeout, closing: &self.closing, closed: false, failed: &self.failed, lost: false }
     }
 
     /// Waits for the parts of other processes, and makes the checkpoint visible.
     fn publish(&self, step: u64, mut parts: Vec<Part>) -> std::result::Result<Option<String>, String> {
         let folder = self.store.parts(step);
-        let mut wait = Wait::new(self.timeout, &self.closing);
+        let mut wait = self.wait();
         while (parts.len() as u32) < self.total {
             let missing = (0..self.total).filter(|r| !parts.iter().any(|p| p.rank == *r)).collect::<Vec<_>>();
             let before = parts.len();
             for rank in &missing {
                 if let Ok(why) = std::fs::read_to_string(folder.join(failure_file(*rank))) {
+                    let why = if why.is_empty() { "it could not write its part, nor why" } else { &why };
                     return Err(format!("rank {rank}: {why}"));
                 }
                 if let Some(part) = std::fs::read(folder.join(part_file(*rank))).ok().and_then(|b| serde_json::from_slice(&b).ok()) {
@@ -234,7 +246,7 @@ impl Collector {
             })();
             written.map_err(|e| super::writer::reason(&path, &e))?;
         }
-        let mut wait = Wait::new(self.timeout, &self.closing);
+        let mut wait = self.wait();
         loop {
             if self.store.place(step).exists() {
                 return Ok(None);
@@ -257,21 +269,24 @@ fn failure_file(rank: u32) -> String {
     format!("rank-{rank:04}.failed")
 }
 
-/// Looks at a folder again and again, until its time is over.
+/// Looks at a folder again and again, until its time is over; that is soon when the run ends.
 struct Wait<'a> {
     end: Instant,
     closing: &'a AtomicBool,
     closed: bool,
+    failed: &'a Failed,
+    lost: bool,
 }
 
-impl<'a> Wait<'a> {
-    fn new(timeout: Duration, closing: &'a AtomicBool) -> Wait<'a> {
-        Wait { end: Instant::now() + timeout, closing, closed: false }
-    }
+impl Wait<'_> {
     fn again(&mut self) -> bool {
         if !self.closed && self.closing.load(Ordering::SeqCst) {
             self.closed = true;
             self.end = self.end.min(Instant::now() + PATIENCE_AT_THE_END);
+        }
+        if !self.lost && (self.failed)() {
+            self.lost = true;
+            self.end = self.end.min(Instant::now() + PATIENCE_AFTER_FAILURE);
         }
         std::thread::sleep(LOOK_EVERY);
         Instant::now() < self.end

@@ -107,6 +107,8 @@ pub struct Control {
     failure: Mutex<Option<Diagnostic>>,
     changed: Condvar,
     closing: AtomicBool,
+    /// There is little time left to say anything.
+    hurried: AtomicBool,
     /// The first loss is being looked into.
     deciding: AtomicBool,
     threads: Mutex<Vec<std::thread::JoinHandle<()>>>,
@@ -160,6 +162,7 @@ impl Control {
             failure: Mutex::new(None),
             changed: Condvar::new(),
             closing: AtomicBool::new(false),
+            hurried: AtomicBool::new(false),
             deciding: AtomicBool::new(false),
             threads: Mutex::default(),
             wake: Mutex::default(),
@@ -245,6 +248,11 @@ impl Control {
         self.end(reason);
     }
 
+    /// What is known is to be said now: whoever started this process will soon end it by force.
+    pub fn hurry(&self) {
+        self.hurried.store(true, Ordering::SeqCst);
+    }
+
     /// The first reason counts.
     fn decide_first(&self, mut reason: Diagnostic, missing: &[u32]) {
         if !self.deciding.swap(true, Ordering::SeqCst) {
@@ -272,7 +280,8 @@ impl Control {
         }
         // The others come to where they wait, and say so with their next beats.
         let settling = Instant::now();
-        while settling.elapsed() < 2 * interval(self.watch.fault_timeout) && !self.closing.load(Ordering::SeqCst) {
+        let over = || self.closing.load(Ordering::SeqCst) || self.hurried.load(Ordering::SeqCst);
+        while settling.elapsed() < 2 * interval(self.watch.fault_timeout) && !over() {
             std::thread::sleep(Duration::from_millis(5));
         }
         let code = if self.place.process == 0 { "E0680" } else { "E0683" };

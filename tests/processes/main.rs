@@ -1,15 +1,16 @@
 //! Ranks as processes, as users start them: the same losses as in one process, and what is said when something is wrong.
 #![allow(clippy::print_stderr, reason = "tests say what they leave out")]
 
+mod mpi;
+mod saving;
+#[path = "../support/mod.rs"]
 mod support;
 
-use runtime::checkpoint::store::checkpoints;
-use std::io::{BufRead, BufReader, Read};
-use std::net::TcpListener;
-use std::path::Path;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 use support::{bundled, compile};
 
@@ -17,10 +18,15 @@ use support::{bundled, compile};
 const PATIENCE: Duration = Duration::from_secs(240);
 
 fn plan(number: usize) -> &'static str {
-    static PLANS: OnceLock<(tempfile::TempDir, [String; 3])> = OnceLock::new();
+    static PLANS: OnceLock<(tempfile::TempDir, [String; 4])> = OnceLock::new();
     let made = PLANS.get_or_init(|| {
         let folder = tempfile::tempdir().expect("a folder");
-        let flags = ["--cluster local:4 --strategy zero3", "--cluster local:4 --stages 2 --microbatches 2", "--cluster local:4 --strategy data"];
+        let flags = [
+            "--cluster local:4 --strategy zero3",
+            "--cluster local:4 --stages 2 --microbatches 2",
+            "--cluster local:4 --strategy data",
+            "--cluster local:2 --strategy tensor",
+        ];
         let paths = flags.map(|f| {
             let path = folder.path().join(format!("{}.plan", f.replace([' ', ':'], "_")));
             std::fs::write(&path, compile(&bundled("gpt_tiny"), f).to_bytes()).expect("written");
@@ -90,14 +96,15 @@ fn lines(plan: &str, flags: &[&str]) -> Vec<String> {
     ended.lines
 }
 
+/// Lines of `--json`, where losses have all their digits, without the times.
+fn timeless(lines: &[String]) -> Vec<String> {
+    lines.iter().map(|l| l.split("\"seconds\"").next().unwrap_or_default().to_string()).collect()
+}
+
 #[test]
 fn losses_are_those_of_one_process() {
     for number in 0..2 {
-        // As JSON losses have all their digits.
-        let losses = |flags: &[&str]| -> Vec<String> {
-            let all: Vec<&str> = ["--json", "--steps", "4"].iter().chain(flags).copied().collect();
-            lines(plan(number), &all).iter().map(|l| l.split("\"seconds\"").next().unwrap_or_default().to_string()).collect()
-        };
+        let losses = |flags: &[&str]| timeless(&lines(plan(number), &[&["--json", "--steps", "4"], flags].concat()));
         let expected = losses(&[]);
         assert!(expected.len() == 4 && expected[0].contains("outputs"), "{expected:?}");
         for processes in ["4", "2", "1"] {
@@ -106,14 +113,24 @@ fn losses_are_those_of_one_process() {
     }
 }
 
-/// Starts a process per rank as torchrun would, with variables that `change` may alter.
+/// A port that is free now; the ranks find it so, or the test fails and says why.
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port()
+}
+
+/// The process of a rank of four as torchrun would start it.
+fn ranked(plan: &str, rank: u32, port: u16, flags: &[&str]) -> Command {
+    let mut command = run(plan, flags);
+    command.env("RANK", rank.to_string()).env("WORLD_SIZE", "4").env("LOCAL_RANK", rank.to_string());
+    command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+    command
+}
+
+/// Starts a process per rank, with variables that `change` may alter.
 fn by_hand(plan_of: impl Fn(u32) -> &'static str, flags: &[&str], change: impl Fn(u32, &mut Command)) -> Vec<Ended> {
-    // The port is free now; the ranks find it so, or the test fails and says why.
-    let port = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("an address").port();
+    let port = free_port();
     let start = |rank: u32| {
-        let mut command = run(plan_of(rank), flags);
-        command.env("RANK", rank.to_string()).env("WORLD_SIZE", "4").env("LOCAL_RANK", rank.to_string());
-        command.env("MASTER_ADDR", "127.0.0.1").env("MASTER_PORT", port.to_string());
+        let mut command = ranked(plan_of(rank), rank, port, flags);
         change(rank, &mut command);
         command.spawn().expect("the command starts")
     };
@@ -184,63 +201,130 @@ fn another_plan_or_secret_is_turned_away() {
 }
 
 #[test]
-fn mpirun_starts_the_ranks() {
-    if Command::new("mpirun").arg("--version").output().is_err() {
-        eprintln!("left out: there is no mpirun");
-        return;
-    }
-    let expected = lines(plan(1), &["--steps", "3"]);
-    let mpirun = |processes: &str| {
-        let ours = run(plan(1), &["--steps", "3"]);
-        let mut command = Command::new("mpirun");
-        command.args(["--oversubscribe", "-n", processes]).arg(ours.get_program()).args(ours.get_args());
-        // For tests in a container: as root, and without ssh.
-        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1").env("OMPI_MCA_plm_rsh_agent", "");
-        command.stdout(Stdio::piped()).stderr(Stdio::piped());
-        done(command)
+fn strangers_at_the_port_are_turned_away_and_the_run_goes_on() {
+    let expected = lines(plan(0), &["--steps", "2"]);
+    let port = free_port();
+    let start = |rank| ranked(plan(0), rank, port, &["--steps", "2"]).spawn().expect("the command starts");
+    let first = start(0);
+    let begun = Instant::now();
+    let call = || loop {
+        match TcpStream::connect(("127.0.0.1", port)) {
+            Ok(stream) => return stream,
+            Err(e) => assert!(begun.elapsed() < PATIENCE, "rank 0 does not listen: {e}"),
+        }
+        std::thread::sleep(Duration::from_millis(5));
     };
-    let ended = mpirun("4");
-    assert_eq!((ended.code, &ended.lines), (0, &expected), "{}", ended.told);
-    assert!(ended.told.contains("Detected mpirun (Open MPI): rank 0 of 4") && ended.told.contains("TCP"), "{}", ended.told);
-    let ended = mpirun("3");
-    assert!(ended.code != 0 && ended.told.contains("E0651"), "{}", ended.told);
+    // One says nothing; another is a browser, and sees that it is not wanted before the ranks come.
+    let (silent, mut speaking) = (call(), call());
+    speaking.write_all(b"GET / HTTP/1.1\r\nHost: here\r\n\r\n").expect("written");
+    let mut answer = Vec::new();
+    let _ = speaking.read_to_end(&mut answer);
+    let others: Vec<Child> = (1..4).map(start).collect();
+    let (first, others): (Ended, Vec<Ended>) = (end(first), others.into_iter().map(end).collect());
+    assert_eq!((first.code, &first.lines), (0, &expected), "{}", first.told);
+    assert!(first.told.contains("N0680"), "{}", first.told);
+    assert!(others.iter().all(|e| e.code == 0 && e.lines.is_empty()));
+    drop(silent);
 }
 
-/// The process of a run that holds a rank, of those that a launcher has started.
-fn process_of(launcher: u32, number: u32) -> Option<u32> {
+#[test]
+fn a_rank_that_is_told_to_end_says_so_and_all_end() {
+    let port = free_port();
+    let logs = tempfile::tempdir().expect("a folder");
+    let place = logs.path().display().to_string();
+    let start = |rank| ranked(plan(0), rank, port, &["--steps", "100000", "--log-dir", &place]).spawn().expect("the command starts");
+    let children: Vec<Child> = (0..4).map(start).collect();
+    assert!(comes_to(logs.path(), 1, (2, 0)), "the ranks run");
+    signal(children[1].id(), "TERM");
+    let ended: Vec<Ended> = children.into_iter().map(end).collect();
+    let told = &ended[0].told;
+    assert!(told.contains("error[E0685]: rank 1 was told to end (SIGTERM)") && told.matches("error[").count() == 1, "{told}");
+    assert!(ended.iter().all(|e| e.code == 1), "all end");
+    let flight = Command::new(env!("CARGO_BIN_EXE_shardwright")).arg("flight").arg(logs.path()).output().expect("it runs");
+    let text = String::from_utf8_lossy(&flight.stdout).into_owned();
+    assert!(text.matches("stopped)").count() == 4, "none ended without a word: {text}");
+}
+
+/// The process that a launcher has started with a variable.
+fn process_of(launcher: u32, variable: &str) -> Option<u32> {
     let children = std::fs::read_to_string(format!("/proc/{launcher}/task/{launcher}/children")).ok()?;
-    let wanted = format!("SHARDWRIGHT_PROCESS={number}");
     children
         .split_whitespace()
         .filter_map(|p| p.parse().ok())
-        .find(|pid: &u32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| all.split(|b| *b == 0).any(|v| v == wanted.as_bytes())))
+        .find(|pid: &u32| std::fs::read(format!("/proc/{pid}/environ")).is_ok_and(|all| all.split(|b| *b == 0).any(|v| v == variable.as_bytes())))
+}
+
+/// The processes of `run -n 4`.
+fn processes_of(launcher: u32) -> Vec<u32> {
+    let pids: Vec<u32> = (0..4).filter_map(|p| process_of(launcher, &format!("SHARDWRIGHT_PROCESS={p}"))).collect();
+    assert_eq!(pids.len(), 4, "four processes run");
+    pids
 }
 
 fn signal(pid: u32, name: &str) {
     assert!(Command::new("sh").args(["-c", &format!("kill -{name} {pid}")]).status().expect("kill runs").success());
 }
 
-/// Starts a run of four processes, sends one of them a signal when so many steps were told, and waits for the end.
-fn broken(plan: &str, flags: &[&str], victim: u32, after: usize, pause: Duration, name: &str) -> (Ended, Vec<u32>, Duration) {
-    let all: Vec<&str> = ["-n", "4", "--steps", "100000"].iter().chain(flags).copied().collect();
-    let mut child = run(plan, &all).spawn().expect("the command starts");
-    let mut err = child.stderr.take().expect("piped");
-    let reading = std::thread::spawn(move || {
-        let mut text = String::new();
-        let _ = err.read_to_string(&mut text);
-        text
-    });
-    let mut out = BufReader::new(child.stdout.take().expect("piped")).lines();
-    let mut lines: Vec<String> = out.by_ref().take(after).map_while(Result::ok).collect();
-    let pids: Vec<u32> = (0..4).filter_map(|p| process_of(child.id(), p)).collect();
-    std::thread::sleep(pause);
-    assert_eq!(pids.len(), 4, "four processes run; {lines:?}");
-    signal(pids[victim as usize], name);
+/// Waits until a rank's record says that it has come to a step and a communication of it, or further.
+fn comes_to(logs: &Path, rank: u32, moment: (u64, u64)) -> bool {
     let begun = Instant::now();
-    lines.extend(out.map_while(Result::ok));
-    let code = wait(&mut child);
-    let took = begun.elapsed();
-    (Ended { code, lines, told: reading.join().expect("read") }, pids, took)
+    while begun.elapsed() < PATIENCE {
+        if runtime::processes::flight::last(logs, rank).is_some_and(|m| (m.step, m.number) >= moment) {
+            return true;
+        }
+        std::thread::sleep(Duration::from_micros(200));
+    }
+    false
+}
+
+/// Files for as long as a run lasts that a process has open or mapped: shared memory, and what lies in the folder for temporary files.
+fn passing_files(pid: u32, temporary: &Path) -> Vec<PathBuf> {
+    let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let mapped = maps.lines().filter_map(|l| l.find('/').map(|at| PathBuf::from(&l[at..])));
+    let open = std::fs::read_dir(format!("/proc/{pid}/fd")).into_iter().flatten().flatten().filter_map(|e| std::fs::read_link(e.path()).ok());
+    mapped.chain(open).filter(|p| p.starts_with("/dev/shm") || p.starts_with(temporary)).collect()
+}
+
+/// A run that is under way, its errors being read.
+struct Running {
+    child: Child,
+    lines: std::io::Lines<BufReader<std::process::ChildStdout>>,
+    told: std::thread::JoinHandle<String>,
+}
+
+impl Running {
+    fn start(mut command: Command) -> Running {
+        let mut child = command.spawn().expect("the command starts");
+        let mut err = child.stderr.take().expect("piped");
+        let told = std::thread::spawn(move || {
+            let mut text = String::new();
+            let _ = err.read_to_string(&mut text);
+            text
+        });
+        let lines = BufReader::new(child.stdout.take().expect("piped")).lines();
+        Running { child, lines, told }
+    }
+    /// Waits for so many lines of steps.
+    fn steps(&mut self, count: usize) -> Vec<String> {
+        self.lines.by_ref().take(count).map_while(Result::ok).collect()
+    }
+    /// Reads to the end, and how long that took.
+    fn end(mut self, mut lines: Vec<String>) -> (Ended, Duration) {
+        let begun = Instant::now();
+        lines.extend(self.lines.map_while(Result::ok));
+        let code = wait(&mut self.child);
+        (Ended { code, lines, told: self.told.join().expect("read") }, begun.elapsed())
+    }
+}
+
+/// Starts a run of four processes, sends one of them a signal when so many steps were told, and waits for the end.
+fn broken(plan: &str, flags: &[&str], victim: usize, after: usize, name: &str) -> (Ended, Vec<u32>, Duration) {
+    let mut running = Running::start(run(plan, &[&["-n", "4", "--steps", "100000"], flags].concat()));
+    let lines = running.steps(after);
+    let pids = processes_of(running.child.id());
+    signal(pids[victim], name);
+    let (ended, took) = running.end(lines);
+    (ended, pids, took)
 }
 
 /// Whether a process is there, a zombie included.
@@ -248,87 +332,32 @@ fn exists(pid: u32) -> bool {
     Path::new(&format!("/proc/{pid}")).exists()
 }
 
-fn shared_memory() -> Vec<String> {
-    let list = std::fs::read_dir("/dev/shm").into_iter().flatten().flatten();
-    list.map(|e| e.file_name().to_string_lossy().into_owned()).filter(|n| n.contains("shardwright")).collect()
-}
-
-#[test]
-fn a_killed_rank_is_named_and_the_run_continues_from_its_checkpoint() {
-    const MOMENTS: u32 = 20;
-    const EVERY: u64 = 3;
-    let reference = lines(plan(2), &["--steps", "60"]);
-    let (next, busy) = (AtomicU32::new(0), std::thread::available_parallelism().map_or(2, usize::from).min(3));
-    let moment = |number: u32| {
-        // A generator of its own for each, so that they do not depend on which thread takes which.
-        let mut state = u64::from(number).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ 0x5851_f42d_4c95_7f2d;
-        let mut random = |below: u64| {
-            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-            (state >> 33) % below
-        };
-        let (victim, after, pause) = (random(4) as u32, 1 + random(12) as usize, Duration::from_micros(random(30_000)));
-        let folder = tempfile::tempdir().expect("a folder");
-        let (saved, logs) = (folder.path().join("ckpt").display().to_string(), folder.path().join("logs").display().to_string());
-        let every = EVERY.to_string();
-        let flags = ["--save", &saved, "--save-every", &every, "--log-dir", &logs, "--fault-timeout", "20"];
-        let (ended, pids, took) = broken(plan(2), &flags, victim, after, pause, "KILL");
-        let context = format!("moment {number}, rank {victim} after {after} steps: {}", ended.told);
-        assert_eq!(ended.code, 1, "{context}");
-        let named = if victim == 0 { "E0684]: the process of rank 0 was killed by signal 9".to_string() } else { format!("E0680]: rank {victim} died") };
-        assert!(ended.told.contains(&named), "{context}");
-        assert_eq!(ended.told.matches("error[").count(), 1, "one message: {context}");
-        assert!(ended.told.contains("was waiting") || ended.told.contains("was not waiting"), "{context}");
-        assert!(took < Duration::from_secs(60), "{took:?}: {context}");
-        assert!(pids.iter().all(|p| !exists(*p)), "nothing is left behind: {context}");
-        let flight = Command::new(env!("CARGO_BIN_EXE_shardwright")).args(["flight", &logs]).output().expect("it runs");
-        let text = String::from_utf8_lossy(&flight.stdout).into_owned();
-        assert!(flight.status.success() && text.contains(&format!("rank {victim} (stage 0, ended without a word)")), "{text}");
-        // What was told and is not in a checkpoint is at most so many steps.
-        let newest = checkpoints(Path::new(&saved)).ok().and_then(|c| c.first().map(|c| c.0)).unwrap_or(0);
-        assert!(ended.lines.len() as u64 - newest.min(ended.lines.len() as u64) <= EVERY, "{} steps, saved {newest}: {context}", ended.lines.len());
-        if newest > 0 && (newest as usize) < reference.len() {
-            let upto = (newest as usize + 2).min(reference.len());
-            let steps = upto.to_string();
-            let rest = lines(plan(2), &["-n", "4", "--steps", &steps, "--save", &saved, "--save-every", &every, "--resume", &saved]);
-            assert_eq!(rest, reference[newest as usize..upto], "{context}");
-        }
-    };
-    std::thread::scope(|scope| {
-        for _ in 0..busy {
-            scope.spawn(|| {
-                while let Some(number) = Some(next.fetch_add(1, Ordering::SeqCst)).filter(|n| *n < MOMENTS) {
-                    moment(number);
-                }
-            });
-        }
-    });
-    assert!(shared_memory().is_empty());
-}
-
 #[test]
 fn a_stopped_rank_is_noticed_in_time() {
-    let (ended, pids, took) = broken(plan(1), &["--fault-timeout", "3"], 3, 2, Duration::ZERO, "STOP");
+    let (ended, pids, took) = broken(plan(1), &["--fault-timeout", "3"], 3, 2, "STOP");
     assert!(ended.code == 1 && ended.told.contains("E0680]: rank 3 was not heard of for 3 s"), "{}", ended.told);
     assert!(ended.told.contains("(line ") || ended.told.contains(" of %"), "its place in the model is named: {}", ended.told);
     assert!(took >= Duration::from_secs(2) && took < Duration::from_secs(60), "{took:?}");
     assert!(pids.iter().all(|p| !exists(*p)), "a stopped process is ended too");
     // Rank 0 stopped: it says nothing, and the launcher does.
-    let (ended, pids, _) = broken(plan(1), &["--fault-timeout", "2"], 0, 2, Duration::ZERO, "STOP");
+    let (ended, pids, _) = broken(plan(1), &["--fault-timeout", "2"], 0, 2, "STOP");
     assert!(ended.code == 1 && ended.told.contains("E0684]: the process of rank 0 did not go on"), "{}", ended.told);
     assert!(pids.iter().all(|p| !exists(*p)));
 }
 
 #[test]
 fn processes_die_with_the_one_that_started_them() {
-    let mut child = run(plan(0), &["-n", "4", "--steps", "100000"]).spawn().expect("the command starts");
-    let mut out = BufReader::new(child.stdout.take().expect("piped")).lines();
-    assert!(out.next().is_some_and(|l| l.is_ok()));
-    let pids: Vec<u32> = (0..4).filter_map(|p| process_of(child.id(), p)).collect();
-    assert_eq!(pids.len(), 4);
-    child.kill().expect("killed");
-    child.wait().expect("waited for");
+    let mut running = Running::start(run(plan(0), &["-n", "4", "--steps", "100000"]));
+    assert_eq!(running.steps(1).len(), 1);
+    let pids = processes_of(running.child.id());
+    running.child.kill().expect("killed");
+    running.child.wait().expect("waited for");
+    bury(&pids);
+}
+
+/// Waits until orphans are dead. Whoever takes them in may take a moment to bury them: a zombie is dead.
+fn bury(pids: &[u32]) {
     let begun = Instant::now();
-    // Whoever takes orphans in may take a moment to bury them: a zombie is dead.
     let alive = |pid: &u32| std::fs::read_to_string(format!("/proc/{pid}/stat")).is_ok_and(|s| !s.contains(") Z "));
     while pids.iter().any(alive) {
         assert!(begun.elapsed() < Duration::from_secs(30), "some live on");
