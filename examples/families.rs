@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::ExitCode;
 use training::{Trainer, batch};
 
-const FAMILIES: [&str; 10] = ["gpt2", "llama", "mistral", "qwen2", "mixtral", "switch", "bert", "vit", "t5", "wide_resnet"];
+const FAMILIES: [&str; 11] = ["gpt2", "llama", "mistral", "qwen2", "mixtral", "qwen3_moe", "switch", "bert", "vit", "t5", "wide_resnet"];
 const STEPS: u32 = 20;
 
 fn main() -> ExitCode {

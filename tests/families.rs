@@ -62,6 +62,11 @@ fn mixtral() {
 }
 
 #[test]
+fn qwen3_with_experts() {
+    learns("tiny_qwen3_moe", Settings { learning_rate: 1e-2, ..Settings::default() }, 0.7);
+}
+
+#[test]
 fn switch() {
     learns("tiny_switch", Settings { learning_rate: 1e-2, ..Settings::default() }, 0.7);
 }

@@ -37,7 +37,8 @@ pub(crate) enum Family {
 }
 
 /// Every `model_type` that is known.
-pub const MODEL_TYPES: [&str; 10] = ["gpt2", "llama", "mistral", "qwen2", "mixtral", "switch_transformers", "bert", "vit", "t5", "wide_resnet"];
+pub const MODEL_TYPES: [&str; 12] =
+    ["gpt2", "llama", "mistral", "qwen2", "qwen3", "mixtral", "qwen3_moe", "switch_transformers", "bert", "vit", "t5", "wide_resnet"];
 
 impl Config {
     /// Reads the text of a `config.json` that the user calls `name`.
@@ -63,7 +64,7 @@ impl Config {
         keys.without_effect(&["model_type"]);
         let family = match model_type.as_str() {
             "gpt2" => Family::Gpt2(Gpt2::read(&mut keys)),
-            "llama" | "mistral" | "qwen2" | "mixtral" => Family::Decoder(Decoder::read(&mut keys, model_type)),
+            "llama" | "mistral" | "qwen2" | "qwen3" | "mixtral" | "qwen3_moe" => Family::Decoder(Decoder::read(&mut keys, model_type)),
             "switch_transformers" | "t5" => Family::T5(T5::read(&mut keys, model_type)),
             "bert" => Family::Bert(Bert::read(&mut keys)),
             "vit" => Family::Vit(Vit::read(&mut keys)),

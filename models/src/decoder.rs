@@ -2,6 +2,7 @@
 //!
 //! Touvron et al., "LLaMA" (2023); Ainslie et al., "GQA" (2023). Mistral adds a sliding window, Qwen2 biases of the projections, and Mixtral replaces the
 //! gated unit by experts (Jiang et al., "Mixtral of Experts", 2024), here with a capacity and dispatched by products as GShard does (Lepikhin et al., 2020).
+//! Qwen3 norms the heads of queries and keys, and its models with experts have many small ones (Qwen team, "Qwen3 Technical Report", 2025).
 
 use crate::attention::{Scores, attention};
 use crate::context::Context;
@@ -21,6 +22,8 @@ pub(crate) struct Decoder {
     pub(crate) heads: u64,
     pub(crate) kv_heads: u64,
     pub(crate) head_size: u64,
+    /// Whether the heads of queries and keys are normed, each with the same weights.
+    pub(crate) normed_heads: bool,
     pub(crate) activation: Activation,
     pub(crate) epsilon: f64,
     pub(crate) deviation: f64,
@@ -68,8 +71,9 @@ impl Decoder {
         let heads = keys.size(&["num_attention_heads"], "the number of attention heads");
         let kv_heads = keys.optional_size(&["num_key_value_heads"]);
         let head_size = keys.optional_size(&["head_dim"]);
-        let qwen = model_type == "qwen2";
-        let attention_bias = !qwen && keys.flag_or("attention_bias", false);
+        let (second, third) = (model_type == "qwen2", model_type.starts_with("qwen3"));
+        let (qwen, sparse) = (second || third, model_type == "qwen3_moe");
+        let attention_bias = !second && keys.flag_or("attention_bias", false);
         let windowed = if qwen { keys.flag_or("use_sliding_window", false) } else { model_type != "llama" };
         let window = if windowed { keys.optional_size(&["sliding_window"]) } else { None };
         if qwen {
@@ -82,23 +86,40 @@ impl Decoder {
         let model = Decoder {
             vocabulary: keys.size(&["vocab_size"], "the number of tokens that are told apart"),
             hidden,
-            inner: keys.size(&["intermediate_size"], "the inner size of the gated unit"),
+            inner: match sparse {
+                true => keys.size(&["moe_intermediate_size"], "the inner size of an expert"),
+                false => keys.size(&["intermediate_size"], "the inner size of the gated unit"),
+            },
             layers,
             heads,
             kv_heads: kv_heads.unwrap_or(heads),
-            head_size: head_size.unwrap_or((hidden / heads).max(1)),
+            head_size: head_size.unwrap_or(if third { 128 } else { (hidden / heads).max(1) }),
+            normed_heads: third,
             activation: keys.choice_or(&["hidden_act"], Activation::NAMES, Activation::Silu),
             epsilon: keys.number_or(&["rms_norm_eps"], 1e-6),
             deviation: keys.number_or(&["initializer_range"], 0.02),
             rotary: Rotary { theta: keys.number_or(&["rope_theta"], if model_type == "mixtral" { 1e6 } else { 1e4 }), scaling: scaling(keys) },
             tied: keys.flag_or("tie_word_embeddings", false),
-            projection_bias: qwen || attention_bias,
+            projection_bias: second || attention_bias,
             output_bias: attention_bias,
             mlp_bias: model_type == "llama" && keys.flag_or("mlp_bias", false),
             window,
-            experts: (model_type == "mixtral").then(|| experts(keys)),
+            experts: match model_type {
+                "mixtral" => Some(experts(keys, "num_local_experts", true)),
+                "qwen3_moe" => Some(experts(keys, "num_experts", false)),
+                _ => None,
+            },
         };
-        if head_size.is_none() {
+        if sparse {
+            keys.without_effect(&["intermediate_size"]);
+            if keys.count_or("decoder_sparse_step", 1) != 1 {
+                keys.misfit(&["decoder_sparse_step"], "layers without experts between those with them are not modelled", "write `\"decoder_sparse_step\": 1`");
+            }
+            if !keys.is_empty_list("mlp_only_layers") {
+                keys.misfit(&["mlp_only_layers"], "layers without experts between those with them are not modelled", "leave `mlp_only_layers` empty");
+            }
+        }
+        if head_size.is_none() && !third {
             keys.divides((&["num_attention_heads"], heads), (&["hidden_size"], hidden));
         }
         keys.divides((&["num_key_value_heads"], model.kv_heads), (&["num_attention_heads"], heads));
@@ -130,15 +151,16 @@ fn scaling(keys: &mut Keys<'_>) -> Scaling {
     scaling
 }
 
-fn experts(keys: &mut Keys<'_>) -> Routing {
+/// The routing, with the key that counts experts; `renormalized` is what holds where `norm_topk_prob` does not say.
+fn experts(keys: &mut Keys<'_>, count: &str, renormalized: bool) -> Routing {
     let routing = Routing {
-        experts: keys.size(&["num_local_experts"], "the number of experts of a layer"),
+        experts: keys.size(&[count], "the number of experts of a layer"),
         chosen: keys.size(&["num_experts_per_tok"], "to how many experts a token goes"),
         capacity_factor: keys.number_or(&["expert_capacity_factor"], 1.25),
         capacity: None,
         balance: keys.number_or(&["router_aux_loss_coef"], 0.001),
         logits: 0.0,
-        renormalized: true,
+        renormalized: renormalized || keys.flag_or("norm_topk_prob", false),
     };
     if routing.chosen > routing.experts {
         let message = format!("`num_experts_per_tok` is {}, and there are {} experts", routing.chosen, routing.experts);
@@ -215,6 +237,10 @@ impl Decoder {
             let normed = rms_norm("norm", &x, self.epsilon);
             let heads = |name: &str, n: u64| linear(n * self.head_size, self.projection_bias).of(name, &normed).split_dim(2, &[n, self.head_size]);
             let (q, k, v) = (heads("query", self.heads), heads("key", self.kv_heads), heads("value", self.kv_heads));
+            let (q, k) = match self.normed_heads {
+                true => (rms_norm("query_norm", &q, self.epsilon), rms_norm("key_norm", &k, self.epsilon)),
+                false => (q, k),
+            };
             let scale = 1.0 / (self.head_size as f64).sqrt();
             let scores = Scores { scale, causal: true, window: self.window, bias: None };
             let o = attention(&self.rotary.turn(&q), &self.rotary.turn(&k), &v, &scores);

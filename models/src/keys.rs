@@ -165,6 +165,11 @@ impl<'a> Keys<'a> {
         items.iter().map(|n| self.whole_number(m, n, 1).unwrap_or(1)).collect()
     }
 
+    /// Whether a list is missing, null or empty; anything else is left for the caller to refuse.
+    pub(crate) fn is_empty_list(&mut self, name: &str) -> bool {
+        self.given(&[name]).is_none_or(|m| matches!(&m.node.value, Value::List(l) if l.is_empty()))
+    }
+
     /// A positive number, with a default.
     pub(crate) fn number_or(&mut self, names: &[&str], default: f64) -> f64 {
         let Some(m) = self.given(names) else { return default };

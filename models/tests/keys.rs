@@ -67,6 +67,14 @@ fn heads_that_do_not_fit() {
 }
 
 #[test]
+fn layers_without_experts_between_others_are_refused() {
+    let text = include_str!("../../examples/configs/qwen3_30b_a3b.json");
+    is(&text.replace("\"decoder_sparse_step\": 1", "\"decoder_sparse_step\": 2"), &[("E0135", 17, 26)]);
+    is(&text.replace("\"mlp_only_layers\": []", "\"mlp_only_layers\": [0]"), &[("E0135", 18, 22)]);
+    is(&text.replace("  \"moe_intermediate_size\": 768,\n", ""), &[("E0132", 5, 3)]);
+}
+
+#[test]
 fn keys_that_nothing_reads_are_named() {
     let text = r#"{"model_type": "gpt2", "vocab_size": 10, "n_positions": 8, "n_embd": 8, "n_layer": 1, "n_head": 2, "tie_word_embedding": false,
         "torch_dtype": "float32", "bos_token_id": 1}"#;

@@ -5,7 +5,7 @@ use models::{Config, Settings, Traced, trace};
 use std::collections::BTreeMap;
 use std::path::Path;
 
-const TINY: [&str; 10] = ["gpt2", "llama", "mistral", "qwen2", "mixtral", "switch", "bert", "vit", "t5", "wide_resnet"];
+const TINY: [&str; 11] = ["gpt2", "llama", "mistral", "qwen2", "mixtral", "qwen3_moe", "switch", "bert", "vit", "t5", "wide_resnet"];
 
 fn config(name: &str) -> Config {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("../examples/configs/{name}.json"));
