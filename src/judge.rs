@@ -9,9 +9,8 @@ mod table;
 
 use crate::diagnostics::Terminal;
 use crate::predict::model;
-use compiler::predict::{self, Framework, Model, Prediction};
+use compiler::predict::{self, Framework, Model, Prediction, Preparation};
 use compiler::tables::entry::Prepared;
-use ir::plan::Recompute;
 use ir::{Diagnostic, Result};
 use row::Case;
 use serde_json::{Value, json};
@@ -38,7 +37,7 @@ pub(crate) struct Args {
 }
 
 /// A step that several rows share, by what it was traced for.
-type Known = BTreeMap<String, (Model, BTreeMap<(u32, Recompute), Prepared>)>;
+type Known = BTreeMap<String, (Model, BTreeMap<Preparation, Prepared>)>;
 
 /// One row with what was predicted for it.
 struct Judged {
@@ -111,10 +110,10 @@ fn predicted(case: &Case, known: &mut Known) -> Result<Prediction> {
         known.insert(key.clone(), (model, BTreeMap::new()));
     }
     let (model, prepared) = known.get_mut(&key).ok_or_else(|| Diagnostic::outcome("E0503", "a traced step was lost"))?;
-    let kind = (case.setting.traced_microbatches(&case.framework), case.setting.prepared_recompute(&case.framework));
+    let kind = case.setting.preparation(&case.framework);
     let prepared = match prepared.entry(kind) {
         Entry::Occupied(entry) => entry.into_mut(),
-        Entry::Vacant(entry) => entry.insert(model.prepare(kind.0, kind.1)?),
+        Entry::Vacant(entry) => entry.insert(model.prepare(kind)?),
     };
     let solved = predict::solve(model, prepared, &case.setting, &case.cluster, &case.framework)?;
     predict::assemble::assemble(model, &solved, &case.setting, &case.cluster, &case.framework)

@@ -49,6 +49,9 @@ pub(crate) struct Args {
     /// Expert-parallel degree, a part of the data-parallel one.
     #[arg(long, alias = "expert-model-parallel-size", value_name = "N", default_value_t = 1)]
     expert: u32,
+    /// Of how many tensor ranks an expert is cut: all of them by default, or 1, where each has experts of its own.
+    #[arg(long, alias = "expert-tensor-parallel-size", value_name = "N")]
+    expert_tensor: Option<u32>,
     /// Sequences of a microbatch on a device.
     #[arg(long, alias = "micro-batch-size", value_name = "N")]
     micro_batch: Option<u64>,
@@ -85,6 +88,9 @@ pub(crate) struct Args {
     /// Keep optimizer state in the host's memory and update there.
     #[arg(long)]
     optimizer_cpu_offload: bool,
+    /// Keep optimizer state and update elsewhere: cpu, or nvme, the node's drives.
+    #[arg(long, value_name = "WHERE", conflicts_with = "optimizer_cpu_offload")]
+    offload: Option<String>,
     /// In what the step computes: bf16, f16, f32 or f8 (products with parameters; the rest in bf16).
     #[arg(long, value_name = "TYPE")]
     dtype: Option<String>,
@@ -121,7 +127,7 @@ pub(crate) fn command(args: &Args, terminal: &Terminal) -> Result<ExitCode> {
     let sequence = model::sequence(&config, args.seq)?;
     setting.check(&model::limits(&config, sequence), Some(cluster.devices()))?;
     let model = model::traced(&config, sequence, precision, setting.traced_batch(&framework))?;
-    let prepared = model.prepare(setting.traced_microbatches(&framework), setting.prepared_recompute(&framework))?;
+    let prepared = model.prepare(setting.preparation(&framework))?;
     let solved = predict::solve(&model, &prepared, &setting, &cluster, &framework)?;
     let prediction = predict::assemble::assemble(&model, &solved, &setting, &cluster, &framework)?;
     let shown = show::Shown { config: &config, model: &model, setting: &setting, cluster: &cluster, framework: &framework, prediction: &prediction };
@@ -167,6 +173,17 @@ fn setting(args: &Args, stated: &deepspeed::Stated, cluster: &Cluster, config: &
             Recompute::None
         }),
     };
+    let offload = match args.offload.as_deref() {
+        None if args.optimizer_cpu_offload => Offload::Host,
+        None => stated.offload,
+        Some("none") => Offload::None,
+        Some("cpu") => Offload::Host,
+        Some("nvme") => Offload::Storage,
+        Some(other) => {
+            wrong(format!("`--offload {other}`: optimizer state cannot be kept there"), "use `none`, `cpu` or `nvme`");
+            Offload::None
+        }
+    };
     let context_kind = match args.context_kind.as_str() {
         "ring" | "p2p" | "allgather" | "all_gather" => Context::Ring,
         "heads" | "a2a" | "ulysses" => Context::Heads,
@@ -175,6 +192,9 @@ fn setting(args: &Args, stated: &deepspeed::Stated, cluster: &Cluster, config: &
             Context::Ring
         }
     };
+    if let Some(n) = args.expert_tensor.filter(|n| *n != 1 && *n != args.tensor) {
+        wrong(format!("`--expert-tensor {n}`: an expert is cut over all tensor ranks or over none"), "use 1 or the tensor degree");
+    }
     let chunks = match args.num_layers_per_virtual_pipeline_stage {
         Some(0) => {
             wrong("`--num-layers-per-virtual-pipeline-stage 0`: a chunk has layers".into(), "give 1 or more");
@@ -227,13 +247,14 @@ fn setting(args: &Args, stated: &deepspeed::Stated, cluster: &Cluster, config: &
         pipeline: args.pipeline,
         data,
         expert: args.expert,
+        spread: args.tensor > 1 && args.expert_tensor == Some(1),
         zero: args.zero.or(args.use_distributed_optimizer.then_some(1)).or(stated.zero).unwrap_or(0),
         shard: args.shard_group.or(stated.shard),
         micro_batch,
         global_batch,
         schedule,
         recompute,
-        offload: if args.optimizer_cpu_offload || stated.offload { Offload::Host } else { Offload::None },
+        offload,
         arithmetic: Arithmetic::AsTraced,
     })
 }

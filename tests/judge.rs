@@ -66,3 +66,49 @@ fn assumptions_change_predictions_and_unknown_ones_are_refused() {
     let out = judge(&text, &["--assume", "megatron-2021.trafic=4"]);
     assert!(String::from_utf8_lossy(&out.stderr).contains("did you mean `traffic`?"));
 }
+
+/// What `judge` says of a published file; none without the data.
+fn published(file: &str) -> Option<Value> {
+    let data = std::env::var_os("SHARDWRIGHT_DATA")?;
+    let path = std::path::PathBuf::from(data).join("data/published").join(file);
+    let out = Command::new(env!("CARGO_BIN_EXE_shardwright")).arg("judge").arg(&path).arg("--json").output().expect("the command runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    Some(serde_json::from_slice(&out.stdout).expect("one object"))
+}
+
+/// The files with rows of experts: as many rows used and errors as `docs/accuracy.md` says, with little room.
+#[test]
+fn published_steps_with_experts_are_met() {
+    for (file, used, kind, median, high) in BOUNDS {
+        let Some(v) = published(file) else { return };
+        let number = |key: &str| v[kind][key].as_f64().unwrap_or_else(|| panic!("{kind} {key} in {v}"));
+        assert!(v["used"].as_u64().is_some_and(|n| n >= used), "{file}: {v}");
+        assert!(number("median") <= median && number("p90") <= high, "{file}: {v}");
+    }
+}
+
+/// File, rows used, of what the error is, its median and its 90th percentile.
+const BOUNDS: [(&str, u64, &str, f64, f64); 3] =
+    [("megatron_bridge.csv", 117, "time", 0.085, 0.29), ("moe_modelzoo.csv", 4, "time", 0.17, 0.45), ("golden_memory_megatron.csv", 46, "memory", 0.08, 0.25)];
+
+/// A row with experts: eight of them for every token, whole on devices of both the data and the tensor axis.
+#[test]
+fn rows_with_experts_are_predicted() {
+    let header = "row_id,framework,model,n_layers,hidden,n_heads,n_kv_heads,ffn_hidden,vocab,seq_len,n_experts,moe_topk,moe_ffn_hidden,gpu,gpu_mem_gb,n_gpus,\
+gpus_per_node,interconnect,global_batch_seqs,micro_batch_seqs,tp,pp,dp,cp,ep,sp,zero_stage,shard_mode,vpp,recompute,precision,tokens_per_s_per_gpu,notes";
+    let row = |id: &str, tensor: u32, data: u32, experts: u32, notes: &str| {
+        format!(
+            "{id},Megatron-Bridge,Qwen3_30B_a3B,8,2048,32,4,,151936,4096,128,8,768,H100,80,8,8,NVLink,16,1,{tensor},1,{data},1,{experts},,,,,,BF16,9000,{notes}"
+        )
+    };
+    let rows = [row("A1", 1, 8, 8, "container 26.02"), row("A2", 2, 4, 8, "container 26.02"), row("A3", 1, 8, 8, "container 26.06.01"), row("A4", 1, 8, 3, "")];
+    let out = judge(&format!("{header}\n{}\n", rows.join("\n")), &["--json", "--rows"]);
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let v: Value = serde_json::from_slice(&out.stdout).expect("one object");
+    assert_eq!(v["used"].as_u64(), Some(3), "{v}");
+    assert!(v["skipped"].as_object().is_some_and(|s| s.keys().any(|why| why.contains("an expert degree of 3"))), "{v}");
+    let seconds = |i: usize| v["cases"][i]["predicted_seconds"].as_f64().expect("a time");
+    assert!(seconds(2) < seconds(0), "experts of later software take less: {v}");
+    let exchange = |i: usize| v["cases"][i]["parts"]["exposed"][2].as_f64().expect("a time");
+    assert!(exchange(0) > 0.0 && exchange(1) > 0.0 && exchange(2) < exchange(0), "{v}");
+}

@@ -115,6 +115,10 @@ pub struct Cluster {
     pub two_level: bool,
     /// Whether the library knows that a tree between two nodes sends every buffer once where a ring sends it twice; those of before 2023 did not.
     pub pair_trees: bool,
+    /// Bytes that a node's processors read and write in a second while they update parameters whose state is in their memory.
+    pub host_update: BytesPerSecond,
+    /// Bytes that a node's drives read or write in a second.
+    pub storage_bandwidth: BytesPerSecond,
     /// Racks, where they matter.
     pub racks: Option<Racks>,
     /// Price of one device for an hour, in the currency of the file.
@@ -283,6 +287,8 @@ impl Cluster {
             ("link.bandwidth", self.intra.bandwidth.0),
             ("link.host_bandwidth", self.intra.host_bandwidth.0),
             ("network.bandwidth", self.inter.bandwidth.0),
+            ("host_update", self.host_update.0),
+            ("storage_bandwidth", self.storage_bandwidth.0),
         ];
         for (key, value) in positive {
             if !(value.is_finite() && value > 0.0) {

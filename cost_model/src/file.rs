@@ -30,6 +30,8 @@ pub(crate) const KEYS: &[(&str, &[&str])] = &[
             "solo_speedup",
             "two_level",
             "pair_trees",
+            "host_update",
+            "storage_bandwidth",
             "price",
             "device",
             "link",
@@ -343,6 +345,12 @@ impl<'a> Reader<'a> {
             collective_launch: launch,
             solo_speedup,
             pair_trees: self.flag(root, "pair_trees").or(base.as_ref().map(|b| b.pair_trees)).unwrap_or(true),
+            host_update: self.number(root, "host_update").map(BytesPerSecond).or(base.as_ref().map(|b| b.host_update)).unwrap_or(presets::HOST_UPDATE),
+            storage_bandwidth: self
+                .number(root, "storage_bandwidth")
+                .map(BytesPerSecond)
+                .or(base.as_ref().map(|b| b.storage_bandwidth))
+                .unwrap_or(presets::STORAGE),
             two_level: self.flag(root, "two_level").or(base.as_ref().map(|b| b.two_level)).unwrap_or(false),
             racks: self.racks(root).or(base.as_ref().and_then(|b| b.racks.clone())),
             price: self.number(root, "price").or(base.as_ref().and_then(|b| b.price)),

@@ -103,6 +103,11 @@ pub(crate) fn cluster(spec: &str) -> Result<Cluster> {
     Ok(made)
 }
 
+/// What a node's processors update (ZeRO-Offload, table 4: Adam on a billion parameters in a quarter of a second, 30 bytes each).
+pub(crate) const HOST_UPDATE: BytesPerSecond = BytesPerSecond(120e9);
+/// What a node's drives carry (ZeRO-Infinity, figure 2b: 1.6 GB/s for each of 16 devices).
+pub(crate) const STORAGE: BytesPerSecond = BytesPerSecond(25e9);
+
 fn nodes_of(machine: &Machine, nodes: u32) -> Cluster {
     Cluster {
         name: format!("{}:{nodes}", machine.name),
@@ -115,6 +120,8 @@ fn nodes_of(machine: &Machine, nodes: u32) -> Cluster {
         solo_speedup: 1.0,
         two_level: false,
         pair_trees: true,
+        host_update: HOST_UPDATE,
+        storage_bandwidth: STORAGE,
         racks: None,
         price: None,
         kinds: Vec::new(),
@@ -153,6 +160,8 @@ fn local(n: u32) -> Cluster {
         solo_speedup: (f64::from(n) / CORES).max(1.0),
         two_level: false,
         pair_trees: true,
+        host_update: HOST_UPDATE,
+        storage_bandwidth: STORAGE,
         racks: None,
         price: None,
         kinds: Vec::new(),

@@ -86,7 +86,7 @@ impl Case {
         }
         let config = config(r, sequence, framework.vocabulary * u64::from(tensor))?;
         let chunks = r.count("vpp").unwrap_or(1) as u32;
-        let core = framework.name == "megatron-core";
+        let core = framework.name.starts_with("megatron-core");
         let zero = zero(r, core)?;
         let sequence_parallel = match r.text("sp").to_lowercase().as_str() {
             "yes" | "true" => true,
@@ -102,6 +102,7 @@ impl Case {
             pipeline,
             data,
             expert: or_one("ep"),
+            spread: spread(r, tensor, data),
             zero,
             shard: shard(r.text("shard_mode"), data, per_node, framework.name),
             micro_batch,
@@ -202,12 +203,22 @@ impl Case {
     }
 }
 
+/// The container's year and month since which experts are fused.
+const FUSED_EXPERTS: f64 = 26.06;
+
+/// The year and month of the container that a row's notes name first, as `26.06`; 0 if none.
+fn container(notes: &str) -> f64 {
+    let number: String = notes.strip_prefix("container ").unwrap_or_default().chars().take(5).collect();
+    number.parse().unwrap_or(0.0)
+}
+
 /// The generation of software that a row names. What Megatron-LM was before and after 2023 is told by what it runs on.
 fn framework(named: &str, gpu: &str, r: &Row<'_>, all: &[Framework]) -> Result<Framework, String> {
     let n = named.to_lowercase();
     let new = ["h100", "h200", "b200", "b300", "h800"].iter().any(|g| gpu.to_lowercase().contains(g));
     let name = match () {
         () if named.is_empty() && !r.text("attention_backend").is_empty() => "megatron-core",
+        () if n.contains("bridge") && container(r.text("notes")) >= FUSED_EXPERTS => "megatron-core-2026",
         () if n.contains("bridge") || n.contains("core") || n.contains("nemo") => "megatron-core",
         () if n.contains("deepspeed") => "deepspeed-2022",
         () if n.contains("megatron") && new => "megatron-core",
@@ -220,6 +231,19 @@ fn framework(named: &str, gpu: &str, r: &Row<'_>, all: &[Framework]) -> Result<F
         () => return Err(format!("the framework `{named}` is not known")),
     };
     all.iter().find(|f| f.name == name).cloned().ok_or_else(|| format!("the framework `{named}` is not known"))
+}
+
+/// Whether experts are spread over tensor ranks: stated, or the only way to have so many devices of experts; software with experts has done so since it could.
+fn spread(r: &Row<'_>, tensor: u32, data: u32) -> bool {
+    let experts = r.count("n_experts").unwrap_or(1) > 1;
+    let over = r.count("ep").unwrap_or(1) as u32;
+    let stated = match (r.count("etp"), r.text("case").is_empty()) {
+        (Some(n), _) => n == 1,
+        // A regression test that states no degree has the default, which is the tensor degree.
+        (None, false) => false,
+        (None, true) => true,
+    };
+    experts && tensor > 1 && over > 1 && (stated || !data.is_multiple_of(over))
 }
 
 fn zero(r: &Row<'_>, core: bool) -> Result<u8, String> {
@@ -248,6 +272,8 @@ fn recompute(text: &str) -> Result<Recompute, String> {
         () if t.starts_with("full") => Ok(Recompute::Full),
         () if t.contains("every other") => Err("every other layer is recomputed".into()),
         () if t.contains("ratio unstated") => Err("the share of recomputed layers is not stated".into()),
+        // Norms and activation functions alone are made again: what streams, and little of it.
+        () if t.starts_with("selective:") && t.contains("norm") => Ok(Recompute::None),
         () if t.starts_with("selective") => Ok(Recompute::Selective),
         // What the source cannot say is taken as none, as its own rates tell.
         () => Ok(Recompute::None),
@@ -271,6 +297,8 @@ fn precision(text: &str) -> Result<(Precision, Arithmetic), String> {
 
 /// Families whose feed-forward blocks are gated, by what their names begin with.
 const GATED: [&str; 6] = ["llama", "internlm", "mistral", "mixtral", "qwen", "gpt-oss"];
+/// Head sizes of families that are not the hidden size over the heads, from their public model cards.
+const HEAD_SIZES: [(&str, u64); 2] = [("qwen3", 128), ("gpt-oss", 64)];
 /// Families whose attention is not modelled.
 const LATENT: [&str; 3] = ["deepseek", "kimi", "moonlight"];
 
@@ -279,22 +307,40 @@ fn config(r: &Row<'_>, sequence: u64, padding: u64) -> Result<Config, String> {
     let need = |column: &str| r.count(column).ok_or_else(|| format!("`{column}` is not stated"));
     let (layers, hidden, heads) = (need("n_layers")?, need("hidden")?, need("n_heads")?);
     let kv = r.count("n_kv_heads").unwrap_or(heads);
-    let model = r.text("model").to_lowercase().replace('_', "-");
+    let model = r.text("model").to_lowercase().replace(['_', ' '], "-");
     if LATENT.iter().any(|n| model.contains(n)) {
         return Err("latent attention is not modelled".into());
     }
-    if r.count("n_experts").unwrap_or(1) > 1 {
-        return Err("experts are dispatched by products here, which these frameworks do not do".into());
+    let experts = r.count("n_experts").filter(|n| *n > 1);
+    if experts.is_some() && r.count("cp").unwrap_or(1) > 1 {
+        return Err("experts that lie apart over a context axis too are not modelled".into());
     }
     let vocabulary = r.count("vocab").or_else(|| r.count("vocab_before_padding")).unwrap_or(USUAL_VOCABULARY).next_multiple_of(padding.max(1));
     let gated = GATED.iter().any(|n| model.contains(n)) || r.text("swiglu") == "True";
-    let text = if gated || kv != heads {
-        let inner = r.count("ffn_hidden").ok_or("`ffn_hidden` is not stated")?;
-        let size = if hidden.is_multiple_of(heads) { hidden / heads } else { 128 };
+    let text = if gated || kv != heads || experts.is_some() {
+        let inner = experts.and(r.count("moe_ffn_hidden")).or_else(|| r.count("ffn_hidden")).ok_or("`ffn_hidden` is not stated")?;
+        let size = match HEAD_SIZES.iter().find(|(n, _)| model.starts_with(n)) {
+            Some((_, size)) => *size,
+            None if hidden.is_multiple_of(heads) => hidden / heads,
+            None => 128,
+        };
         // Without a gate two matrices take what three of two thirds do.
         let inner = if gated { inner } else { inner * 2 / 3 };
+        let family = match (model.starts_with("qwen3"), experts) {
+            // Every token finds room: these rows are of balanced routing, or drop none.
+            (true, Some(n)) => format!(
+                r#""model_type":"qwen3_moe","moe_intermediate_size":{inner},"num_experts":{n},"num_experts_per_tok":{},"norm_topk_prob":true,"expert_capacity_factor":1.0"#,
+                need("moe_topk")?
+            ),
+            (true, None) => format!(r#""model_type":"qwen3","intermediate_size":{inner}"#),
+            (false, Some(n)) => format!(
+                r#""model_type":"mixtral","intermediate_size":{inner},"num_local_experts":{n},"num_experts_per_tok":{},"expert_capacity_factor":1.0"#,
+                need("moe_topk")?
+            ),
+            (false, None) => format!(r#""model_type":"llama","intermediate_size":{inner}"#),
+        };
         format!(
-            r#"{{"model_type":"llama","hidden_size":{hidden},"intermediate_size":{inner},"num_hidden_layers":{layers},"num_attention_heads":{heads},"num_key_value_heads":{kv},"head_dim":{size},"vocab_size":{vocabulary}}}"#
+            r#"{{{family},"hidden_size":{hidden},"num_hidden_layers":{layers},"num_attention_heads":{heads},"num_key_value_heads":{kv},"head_dim":{size},"vocab_size":{vocabulary}}}"#
         )
     } else {
         let inner = r.count("ffn_hidden").unwrap_or(4 * hidden);

@@ -1,5 +1,6 @@
 //! A DeepSpeed configuration: batch, accumulation, ZeRO stage, precision, offload. What no prediction of ours expresses is refused by its name.
 
+use compiler::predict::Offload;
 use ir::{Diagnostic, Diagnostics, Result};
 use models::Precision;
 use serde_json::Value;
@@ -14,7 +15,7 @@ pub(crate) struct Stated {
     pub(crate) zero: Option<u8>,
     pub(crate) shard: Option<u32>,
     pub(crate) precision: Option<Precision>,
-    pub(crate) offload: bool,
+    pub(crate) offload: Offload,
 }
 
 /// Largest file that is read, in bytes.
@@ -66,7 +67,8 @@ fn parse(name: &str, text: &str) -> Result<Stated> {
         stated.shard = number(zero, "zero_hpz_partition_size").map(|s| s as u32).filter(|s| *s > 1);
         if let Some(device) = zero.get("offload_optimizer").and_then(|o| o.get("device")).and_then(Value::as_str) {
             match device {
-                "cpu" => stated.offload = true,
+                "cpu" => stated.offload = Offload::Host,
+                "nvme" => stated.offload = Offload::Storage,
                 "none" => {}
                 other => refused.push(format!("zero_optimization.offload_optimizer.device \"{other}\"")),
             }
@@ -104,7 +106,9 @@ mod tests {
             "zero_optimization": {"stage": 2, "offload_optimizer": {"device": "cpu"}}}"#,
         )
         .expect("it is one");
-        assert_eq!((s.micro_batch, s.accumulation, s.zero, s.offload, s.precision), (Some(4), Some(8), Some(2), true, Some(Precision::Bf16)));
+        assert_eq!((s.micro_batch, s.accumulation, s.zero, s.offload, s.precision), (Some(4), Some(8), Some(2), Offload::Host, Some(Precision::Bf16)));
+        let s = parse("ds.json", r#"{"zero_optimization": {"stage": 3, "offload_optimizer": {"device": "nvme"}}}"#).expect("it is one");
+        assert_eq!(s.offload, Offload::Storage);
         let Err(d) = parse("ds.json", r#"{"zero_optimization": {"stage": 3, "offload_param": {"device": "nvme"}, "zero_quantized_weights": true}}"#) else {
             panic!("it is refused")
         };

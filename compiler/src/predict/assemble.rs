@@ -140,7 +140,9 @@ fn pass(loads: &[&Load], setting: &Setting, f: &Framework) -> Pass {
         out.load.add(l);
         let t = &l.traffic;
         out.exposed[Traffic::Tensor as usize] += t[Traffic::Tensor as usize] * (1.0 - f.overlap_tensor);
-        out.exposed[Traffic::Expert as usize] += t[Traffic::Expert as usize];
+        let (exchange, lost) = hidden(t[Traffic::Expert as usize] * f.overlap_experts, l.compute(), 1.0, f);
+        out.exposed[Traffic::Expert as usize] += exchange + t[Traffic::Expert as usize] * (1.0 - f.overlap_experts);
+        out.interference += lost;
         let (context, lost) = match setting.context_kind {
             Context::Ring => hidden(t[c], l.attention, 1.0, f),
             Context::Heads => (t[c], 0.0),
@@ -372,13 +374,24 @@ impl Once {
             self.exposed[kind as usize] = self.load.traffic[kind as usize];
         }
         self.update = self.load.compute();
-        if setting.offload == Offload::Host {
+        if setting.offload != Offload::None {
             let sum = |kind: usize| own.iter().flat_map(|&(a, b)| &depth[a as usize..b as usize]).map(|&l| inputs[l as usize][kind]).sum::<f64>();
-            // Gradients go down and parameters come up over the host's link; the host streams the state, read and written, through its own memory.
-            let moved = sum(0) * (f.gradient_wire + 2.0) / 4.0 + 2.0 * sum(1);
-            self.update = moved / cluster.device.host_bandwidth.0;
+            self.update = offloaded(setting.offload, sum(0), sum(1), f.gradient_wire, cluster);
         }
     }
+}
+
+/// Seconds of an update outside the device, for a device's bytes of parameters (4 an element) and of optimizer state. Gradients go down and new parameters, of 16
+/// bits, come up over the device's own link, one after the other. The node's processors, which its devices share, read gradient, parameter and state and write
+/// the latter two; drives read and write parameters and state beside that, in pieces, so that the slower of both counts.
+fn offloaded(to: Offload, parameters: f64, state: f64, wire: f64, cluster: &Cluster) -> f64 {
+    let elements = parameters / 4.0;
+    let link = elements * (wire + 2.0) / cluster.device.host_bandwidth.0;
+    let shared = f64::from(cluster.devices_per_node.min(cluster.devices()).max(1));
+    let touched = elements * (4.0 + 2.0) + 2.0 * (parameters + state);
+    let update = touched * shared / cluster.host_update.0;
+    let stored = if to == Offload::Storage { 2.0 * (parameters + state) * shared / cluster.storage_bandwidth.0 } else { 0.0 };
+    link + update.max(stored)
 }
 
 fn bill(passes: &[[Pass; 2]], once: &Once, times: f64, step: Seconds) -> Bill {
@@ -414,8 +427,10 @@ fn memory(solved: &Solved, setting: &Setting, f: &Framework, own: &[(u32, u32)],
         let in_flight = if at_once { in_flight.min(1.0) } else { in_flight };
         let (cost, inputs) = (&solved.entry.layers[l as usize], &solved.parts.inputs[l as usize]);
         // What is made of parameters before the microbatches is a copy of them.
-        k.parameters += inputs[0] + (cost.resident - inputs.iter().sum::<f64>()).max(0.0);
-        k.optimizer += if setting.offload == Offload::Host { 0.0 } else { inputs[1] };
+        let copies = (cost.resident - inputs.iter().sum::<f64>()).max(0.0);
+        // Parameters in full precision go with the state, where there is a copy of them to compute with.
+        k.parameters += copies + if setting.offload != Offload::None && copies > 0.0 { 0.0 } else { inputs[0] };
+        k.optimizer += if setting.offload == Offload::None { inputs[1] } else { 0.0 };
         k.gradients += cost.gradients * f.gradient_kept / 4.0;
         let forward = &solved.parts.layers[l as usize][Phase::Forward as usize];
         // What is not in blocks and multiplies makes logits.
@@ -454,6 +469,20 @@ pub fn order_name(order: Order) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_offloaded_update_is_as_slow_as_the_slowest_way() {
+        let cluster = Cluster::parse("dgx-a100:1").expect("a preset");
+        // A billion parameters on a device, with two moments.
+        let of = |to, cluster: &Cluster| offloaded(to, 4e9, 8e9, 2.0, cluster);
+        let link = 1e9 * 4.0 / cluster.device.host_bandwidth.0;
+        let update = 8.0 * 1e9 * 30.0 / 120e9;
+        assert!((of(Offload::Host, &cluster) / (link + update) - 1.0).abs() < 1e-9);
+        let stored = 8.0 * 24e9 / 25e9;
+        assert!((of(Offload::Storage, &cluster) / (link + stored) - 1.0).abs() < 1e-9);
+        let fast = Cluster { storage_bandwidth: cost_model::BytesPerSecond(1e15), ..cluster.clone() };
+        assert!((of(Offload::Storage, &fast) / of(Offload::Host, &cluster) - 1.0).abs() < 1e-9);
+    }
 
     #[test]
     fn pieces_take_equally_many_blocks_and_the_ends_what_is_around_them() {

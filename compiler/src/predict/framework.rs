@@ -57,6 +57,24 @@ pub struct Framework {
     pub update_bytes: f64,
     /// Whether its library of collectives takes a tree between two nodes (see [`cost_model::Cluster::pair_trees`]).
     pub pair_trees: bool,
+    /// Whether tokens are permuted to experts and back, and not moved by products with one-hot tensors; the next ones are then of it.
+    pub permutes: bool,
+    /// Memory traffic of a permutation against reading and writing its rows once.
+    pub permute_traffic: f64,
+    /// Kernels that are started for a permutation: rows are counted, sorted and moved.
+    pub permute_kernels: f64,
+    /// Passes over the router's logits in memory.
+    pub router_passes: f64,
+    /// Speed of the products of many experts against products of the same shapes.
+    pub expert_rate: f64,
+    /// Rate of the exchange of tokens against what the links give.
+    pub token_rate: f64,
+    /// Kernels that are started for each expert of a product: products done one by one, with their casts, padding and bookkeeping; 0 where one kernel does all.
+    pub expert_kernels: f64,
+    /// Whether a token is sent once to several experts: 0 not, 1 to those of a node (over the network), 2 also to those of a device.
+    pub sends_once: u8,
+    /// Share of an exchange of tokens that is hidden behind computing.
+    pub overlap_experts: f64,
     /// Bytes beside the plan's that a logit takes while the loss is computed: copies in full precision, and their gradients.
     pub logit_bytes: f64,
     /// Whether devices of a tensor axis that have the same send a part each to the next stage.
@@ -99,6 +117,15 @@ impl Framework {
             gather_rate: 1.0,
             update_bytes: 0.0,
             pair_trees: true,
+            permutes: false,
+            permute_traffic: 1.0,
+            permute_kernels: 1.0,
+            router_passes: 0.0,
+            expert_rate: 1.0,
+            token_rate: 1.0,
+            expert_kernels: 0.0,
+            sends_once: 0,
+            overlap_experts: 0.0,
             logit_bytes: 0.0,
             sends_parts: false,
             accumulates: false,
@@ -175,6 +202,11 @@ impl Framework {
             vocabulary: 128,
             repeats_layers: true,
             cast_bytes: 2.0,
+            permutes: true,
+            permute_kernels: 10.0,
+            router_passes: 6.0,
+            expert_kernels: 14.0,
+            sends_once: 1,
             // In full precision, and its gradient in 16 bits.
             logit_bytes: 6.0,
             selective_is_attention: true,
@@ -183,6 +215,17 @@ impl Framework {
             overhead: gib(2.0),
             fragmentation: 0.05,
             ..own.clone()
+        };
+        // Since the containers of mid-2026: experts' products in one kernel, graphs that no host holds up, exchange and permutation fused and beside other work.
+        let fused = Framework {
+            name: "megatron-core-2026",
+            about: "Megatron-Core since mid-2026: as megatron-core, with fused experts, permutations and exchanges",
+            permute_traffic: 0.3,
+            permute_kernels: 1.0,
+            expert_kernels: 0.0,
+            sends_once: 2,
+            overlap_experts: 1.0,
+            ..core.clone()
         };
         let fsdp = Framework {
             name: "fsdp-2023",
@@ -232,7 +275,7 @@ impl Framework {
             traffic: 1.8,
             ..fsdp.clone()
         };
-        vec![own, first, early, deepspeed, oneflow, core, fsdp, compiled, internevo]
+        vec![own, first, early, deepspeed, oneflow, core, fused, fsdp, compiled, internevo]
     }
 
     /// With a parameter set to something else: times in microseconds, memory in GiB, flags as 0 or 1.
@@ -240,7 +283,7 @@ impl Framework {
     /// # Errors
     /// `E0421` for a key that there is not.
     pub fn assume(&mut self, key: &str, value: f64) -> Result<()> {
-        const KEYS: [&str; 26] = [
+        const KEYS: [&str; 35] = [
             "traffic",
             "kernels",
             "host",
@@ -267,6 +310,15 @@ impl Framework {
             "gather-rate",
             "update-bytes",
             "pair-trees",
+            "permutes",
+            "permute-traffic",
+            "permute-kernels",
+            "router-passes",
+            "expert-rate",
+            "token-rate",
+            "expert-kernels",
+            "sends-once",
+            "overlap-experts",
         ];
         match key {
             "traffic" => self.traffic = value,
@@ -295,6 +347,15 @@ impl Framework {
             "gather-rate" => self.gather_rate = value.max(1e-3),
             "update-bytes" => self.update_bytes = value,
             "pair-trees" => self.pair_trees = value > 0.0,
+            "permutes" => self.permutes = value > 0.0,
+            "permute-traffic" => self.permute_traffic = value,
+            "permute-kernels" => self.permute_kernels = value,
+            "router-passes" => self.router_passes = value,
+            "expert-rate" => self.expert_rate = value.max(1e-3),
+            "token-rate" => self.token_rate = value.max(1e-3),
+            "expert-kernels" => self.expert_kernels = value,
+            "sends-once" => self.sends_once = value.min(2.0) as u8,
+            "overlap-experts" => self.overlap_experts = value.min(1.0),
             _ => {
                 let mut d = Diagnostic::input("E0421", format!("a framework has no parameter `{key}`")).with_note(format!("parameters: {}", KEYS.join(", ")));
                 if let Some(near) = ir::diagnostic::nearest(key, KEYS) {

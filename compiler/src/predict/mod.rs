@@ -39,6 +39,17 @@ pub struct Model {
     pub flops: Flops,
 }
 
+/// What of a setting and a framework a prepared step depends on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Preparation {
+    /// Microbatches.
+    pub microbatches: u32,
+    /// What the backward computes again.
+    pub recompute: Recompute,
+    /// Whether tokens are permuted to experts.
+    pub permutes: bool,
+}
+
 impl Setting {
     /// Microbatches of the step that is traced: two are as many as any number, since what is accumulated over them is alike.
     pub fn traced_microbatches(&self, framework: &Framework) -> u32 {
@@ -51,6 +62,11 @@ impl Setting {
             Recompute::Selective if framework.selective_is_attention => Recompute::None,
             mode => mode,
         }
+    }
+
+    /// How a model is prepared for the setting: what [`Model::prepare`] takes.
+    pub fn preparation(&self, framework: &Framework) -> Preparation {
+        Preparation { microbatches: self.traced_microbatches(framework), recompute: self.prepared_recompute(framework), permutes: framework.permutes }
     }
 
     /// Sequences of the step that is traced.
@@ -75,7 +91,8 @@ impl Model {
     ///
     /// # Errors
     /// `E0404` when the step does not allow the microbatches.
-    pub fn prepare(&self, microbatches: u32, recompute: Recompute) -> Result<Prepared> {
+    pub fn prepare(&self, how: Preparation) -> Result<Prepared> {
+        let Preparation { microbatches, recompute, permutes } = how;
         if !self.analysis.allows(microbatches) {
             let mut d = Diagnostic::input("E0404", "this step cannot be cut into microbatches without changing its result");
             d.notes.extend(self.analysis.obstacles.first().map(|o| o.message.clone()));
@@ -86,7 +103,8 @@ impl Model {
             let stack = self.stacks.iter().find(|(prefix, ..)| name.strip_prefix(prefix.as_str()).is_some_and(|rest| rest.bytes().all(|b| b.is_ascii_digit())));
             stack.map_or(copies, |(_, traced, full)| copies + full.saturating_sub(*traced))
         };
-        Ok(Prepared::new(&self.canonical, &self.analysis, microbatches, recompute, &full, false))
+        let prepared = Prepared::new(&self.canonical, &self.analysis, microbatches, recompute, &full, false);
+        Ok(if permutes { prepared.permuting() } else { prepared })
     }
 }
 
@@ -111,7 +129,7 @@ pub struct Solved {
 /// `E0422` impossible settings, `E0423` what no schedule or search of ours expresses, and those of [`Model::prepare`].
 pub fn predict(model: &Model, setting: &Setting, cluster: &Cluster, framework: &Framework) -> Result<Prediction> {
     setting.check(&model.limits, Some(cluster.devices()))?;
-    let prepared = model.prepare(setting.traced_microbatches(framework), setting.prepared_recompute(framework))?;
+    let prepared = model.prepare(setting.preparation(framework))?;
     let solved = solve(model, &prepared, setting, cluster, framework)?;
     assemble::assemble(model, &solved, setting, cluster, framework)
 }

@@ -7,6 +7,7 @@ use super::framework::Framework;
 use super::setting::Arithmetic;
 use crate::shard::fixed::Role;
 use crate::shard::reshard::Step;
+use crate::shard::routing::{Part, Routing};
 use crate::shard::strategy::{Work, works};
 use crate::tables::entry::{Bench, Prepared};
 use cost_model::{AttentionWork, CollectiveCall, CostModel, KernelWork, LibraryWork, MatMulShape};
@@ -155,6 +156,9 @@ pub(super) fn parts(p: &Prepared, bench: &mut Bench<'_>, picks: &[usize], mesh: 
         group.writes.iter().enumerate().for_each(|(w, a)| maker[a.value] = Some((inputs + g, w)));
     }
     let model = bench.space.cx.model;
+    let routing = framework.permutes.then(|| Routing::new(&p.step, &p.groups)).filter(Routing::any);
+    let exchanged = Exchanged::new(roles, mesh, framework, routing.as_ref().map_or(1.0, Routing::chosen));
+    let part_of = |g: usize| routing.as_ref().map_or(Part::None, |r| r.part(g));
     for (i, &v) in graph.inputs.iter().enumerate() {
         let Some(l) = p.layers.home[i] else { continue };
         let ty = graph.ty(v);
@@ -177,13 +181,33 @@ pub(super) fn parts(p: &Prepared, bench: &mut Bench<'_>, picks: &[usize], mesh: 
         let repeated = group.ops.iter().any(|&o| p.step.recomputed[o.0 as usize]);
         let mut load = Load::default();
         let with_parameter = group.reads.iter().any(|r| kept[r.value]);
-        let makes_gradient = makes_weights(p, group, with_parameter);
-        for work in works(bench.space.cx, group, &strategy.axes, &strategy.reads, &strategy.writes) {
+        let part = part_of(g);
+        let makes_gradient = !matches!(part, Part::Moving | Part::Router) && makes_weights(p, group, with_parameter);
+        let works = works(bench.space.cx, group, &strategy.axes, &strategy.reads, &strategy.writes);
+        for work in &works {
             let arithmetic = match arithmetic {
                 Arithmetic::Eight if !with_parameter && !makes_gradient => Arithmetic::AsTraced,
                 other => other,
             };
-            execute(&work, model, framework, arithmetic, place.phase, &mut load);
+            // What a router does with its logits, and the products that move tokens, are permutations instead.
+            match (part, work) {
+                (Part::Router, _) => {}
+                (Part::Moving, Work::Product(_)) => {
+                    let rows = routing.as_ref().and_then(|r| r.rows(graph, group)).map_or(0, |v| exchanged.bytes(graph.ty(v)).0);
+                    let moved = Bytes((rows as f64 * framework.permute_traffic) as u64);
+                    pass_over(moved, framework.permute_kernels, model, &mut load);
+                }
+                (Part::Logits, Work::Product(shape)) => {
+                    execute(work, model, framework, arithmetic, place.phase, &mut load);
+                    let logits = (shape.m * shape.n).min(shape.m * shape.k) * shape.dtype.bytes();
+                    pass_over(Bytes((logits as f64 * framework.router_passes / 2.0) as u64), framework.router_passes / 2.0, model, &mut load);
+                }
+                _ => execute(work, model, framework, arithmetic, place.phase, &mut load),
+            }
+        }
+        if part == Part::Experts {
+            load.products /= framework.expert_rate;
+            load.kernels += framework.expert_kernels * works.iter().map(|w| if let Work::Product(shape) = w { shape.batch as f64 } else { 0.0 }).sum::<f64>();
         }
         if repeated {
             load.repeated = load.flops;
@@ -215,6 +239,32 @@ pub(super) fn parts(p: &Prepared, bench: &mut Bench<'_>, picks: &[usize], mesh: 
                 continue;
             }
             let Some(path) = bench.resharder.path(ty, have, want) else { continue };
+            let ends = [if from < inputs { Part::None } else { part_of(from - inputs) }, part];
+            let moves =
+                routing.is_some() && ends.iter().any(|e| matches!(e, Part::Moving | Part::Experts)) && !kept[access.value] && !shapes.contains(&*ty.shape);
+            let mut sent_to = if moves { exchanged.axes(have, want) } else { vec![] };
+            // Rows that came in the forward are kept as they came.
+            let came = from >= inputs && bench.space.phase(from - inputs) == Phase::Forward && place.phase == Phase::Backward && !repeated;
+            if came {
+                sent_to.clear();
+            }
+            if !sent_to.is_empty() {
+                let group = model.cluster().group(mesh, 0, &sent_to);
+                let bytes = Bytes((exchanged.bytes(ty).0 as f64 * exchanged.copies(group.size, group.nodes)) as u64);
+                let call = CollectiveCall { kind: CollectiveKind::AllToAll, bytes, dtype: ty.dtype };
+                let seconds = model.collective(&call, &group).time.0 / framework.token_rate;
+                load.traffic[Traffic::Expert as usize] += seconds;
+                out.exchanges.push(Exchange {
+                    layer: place.layer,
+                    phase: place.phase,
+                    traffic: Traffic::Expert,
+                    kind: call.kind,
+                    bytes: call.bytes,
+                    group: (group.size, group.nodes),
+                    seconds,
+                    value: graph.display_name(access.value).to_string(),
+                });
+            }
             // What is converted and gathered is gathered in the narrower type.
             let narrow = if converts { graph.ty(group.writes[0].value).dtype } else { ty.dtype };
             let parameter = kept[access.value];
@@ -224,6 +274,10 @@ pub(super) fn parts(p: &Prepared, bench: &mut Bench<'_>, picks: &[usize], mesh: 
                     at = after.clone();
                     continue;
                 };
+                if moves && axes.iter().all(|a| exchanged.over.contains(a)) {
+                    at = after.clone();
+                    continue;
+                }
                 let traffic = purpose(roles, &axes, parameter, place.phase);
                 let dtype = match traffic {
                     Traffic::Gradients if ty.dtype == DType::F32 && ty.elements() > 64 => wire(framework.gradient_wire),
@@ -269,6 +323,55 @@ pub(super) fn parts(p: &Prepared, bench: &mut Bench<'_>, picks: &[usize], mesh: 
         to[place.phase as usize].add(&load);
     }
     out
+}
+
+/// A kernel that reads and writes so many bytes, and the starts of small ones with it.
+fn pass_over(bytes: Bytes, kernels: f64, model: &dyn CostModel, load: &mut Load) {
+    let work = KernelWork { read: bytes, written: bytes, flops: ir::Flops(0.0), dtype: DType::F32 };
+    load.streams += model.kernel(&work).0;
+    load.kernels += kernels;
+}
+
+/// How tokens go to experts where they are permuted: in one exchange over all axes along which experts lie apart, every row from the one device that has it.
+struct Exchanged<'a> {
+    over: Vec<AxisId>,
+    /// Devices of the mesh with different tokens.
+    apart: u64,
+    /// Experts that a token goes to.
+    chosen: f64,
+    framework: &'a Framework,
+}
+
+impl Exchanged<'_> {
+    fn new<'a>(roles: &[Role], mesh: &Mesh, framework: &'a Framework, chosen: f64) -> Exchanged<'a> {
+        let axes = || (0..).map(AxisId).zip(roles);
+        let over = axes().filter(|(_, r)| matches!(r, Role::Expert { .. } | Role::Tensor { spread: true, .. })).map(|(a, _)| a).collect();
+        let apart = axes().filter(|(_, r)| !matches!(r, Role::Tensor { sequence: false, .. })).map(|(a, _)| u64::from(mesh.size(a))).product();
+        Exchanged { over, apart, chosen, framework }
+    }
+
+    /// Rows of a device.
+    fn bytes(&self, ty: &TensorType) -> Bytes {
+        Bytes(ty.bytes() / self.apart.max(1))
+    }
+
+    /// Along which axes rows change their device between two shardings: where a dimension is cut that was not, or was another.
+    fn axes(&self, have: &Sharding, want: &Sharding) -> Vec<AxisId> {
+        let at = |s: &Sharding, a: AxisId| s.dims.iter().position(|d| d.contains(&a));
+        self.over.iter().copied().filter(|&a| at(have, a) != at(want, a)).collect()
+    }
+
+    /// Of the rows the share that is sent, where a token goes once to a node (1) or a device (2) that has several of its experts: of `n` places that have as many
+    /// experts each, so many are met by a token's experts on average. Between nodes the network is what an exchange waits for.
+    fn copies(&self, devices: u32, nodes: u32) -> f64 {
+        let n = match self.framework.sends_once {
+            0 => return 1.0,
+            _ if nodes > 1 => f64::from(nodes),
+            1 => return 1.0,
+            _ => f64::from(devices),
+        };
+        (n * (1.0 - (1.0 - 1.0 / n).powf(self.chosen)) / self.chosen).min(1.0)
+    }
 }
 
 /// Seconds to send a value to the next stage: where all devices of a tensor axis have the same, each may send a part, and the parts are gathered there.

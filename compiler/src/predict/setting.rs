@@ -24,8 +24,10 @@ pub enum Offload {
     /// On the device.
     #[default]
     None,
-    /// In the host's memory, which also makes the update.
+    /// In the host's memory, whose processors also make the update.
     Host,
+    /// On the node's NVMe drives: the host reads it, makes the update and writes it back.
+    Storage,
 }
 
 /// In what a step computes that was traced with 16-bit brain floats.
@@ -55,8 +57,10 @@ pub struct Setting {
     pub pipeline: u32,
     /// Data-parallel degree, experts' included.
     pub data: u32,
-    /// Expert-parallel degree: a part of the data-parallel one.
+    /// Expert-parallel degree: a part of the data-parallel one, or with [`Setting::spread`] of that and the tensor-parallel one.
     pub expert: u32,
+    /// Whether experts are spread over tensor ranks too, each whole on one device (Megatron's expert tensor parallelism of 1), and not cut inside.
+    pub spread: bool,
     /// ZeRO stage: 0 nothing is cut, 1 optimizer state, 2 gradients, 3 parameters.
     pub zero: u8,
     /// How many data-parallel devices share one copy of what ZeRO cuts; all by default.
@@ -85,6 +89,7 @@ impl Default for Setting {
             pipeline: 1,
             data: 1,
             expert: 1,
+            spread: false,
             zero: 0,
             shard: None,
             micro_batch: 1,
@@ -121,6 +126,11 @@ impl Setting {
         [self.tensor, self.context, self.pipeline, self.data].iter().map(|&n| u64::from(n)).product()
     }
 
+    /// Over how many data-parallel devices experts are spread.
+    fn experts_over_data(&self) -> u32 {
+        if self.spread { (self.expert / self.tensor.max(1)).max(1) } else { self.expert }
+    }
+
     /// The mesh of one stage with the role of every axis, outermost first; axes of one device are left out.
     pub fn mesh(&self) -> (Vec<u32>, Vec<Role>) {
         let zero = self.zero;
@@ -135,11 +145,11 @@ impl Setting {
         let shard = self.shard.unwrap_or(self.data).min(self.data).max(1);
         let copies = self.data / shard;
         add(copies, Role::Data { zero: 0 });
-        let expert = self.expert.min(shard);
+        let expert = self.experts_over_data().min(shard);
         add(shard / expert.max(1), Role::Data { zero });
         add(expert, Role::Expert { zero });
         add(self.context, Role::Context { heads: self.context_kind == Context::Heads, zero });
-        add(self.tensor, Role::Tensor { sequence: self.sequence_parallel });
+        add(self.tensor, Role::Tensor { sequence: self.sequence_parallel, spread: self.spread });
         if sizes.is_empty() {
             sizes.push(1);
             roles.push(Role::Data { zero });
@@ -231,15 +241,21 @@ impl Setting {
                 format!("`--expert {near}` is the nearest that does"),
             );
         }
-        if !self.data.is_multiple_of(self.expert) {
-            let near = nearest_divisor(self.data, self.expert);
+        let (over_data, ranks) = (self.experts_over_data(), if self.spread { self.tensor } else { 1 });
+        if self.spread && !self.expert.is_multiple_of(self.tensor) {
             refuse(
-                format!("experts are spread over data-parallel devices, and {} do not divide {}", self.expert, self.data),
+                format!("experts that are spread over {} tensor ranks cannot be over {} devices", self.tensor, self.expert),
+                format!("`--expert {}` is the nearest that can", (self.expert / self.tensor).max(1) * self.tensor),
+            );
+        } else if !self.data.is_multiple_of(over_data) {
+            let near = nearest_divisor(self.data, over_data) * ranks;
+            refuse(
+                format!("experts are spread over data-parallel devices, and {over_data} do not divide {}", self.data),
                 format!("`--expert {near}` is the nearest that does"),
             );
         }
         if let Some(shard) = self.shard
-            && (shard == 0 || !self.data.is_multiple_of(shard) || !shard.is_multiple_of(self.expert.max(1)))
+            && (shard == 0 || !self.data.is_multiple_of(shard) || !shard.is_multiple_of(over_data.max(1)))
         {
             refuse(
                 format!("groups of {shard} devices that share a copy do not fit {} data-parallel devices", self.data),
@@ -312,6 +328,6 @@ mod tests {
     #[test]
     fn copies_of_grouped_state_are_outermost() {
         let s = Setting { data: 16, shard: Some(8), tensor: 2, zero: 3, ..Setting::default() };
-        assert_eq!(s.mesh(), (vec![2, 8, 2], vec![Role::Data { zero: 0 }, Role::Data { zero: 3 }, Role::Tensor { sequence: false }]));
+        assert_eq!(s.mesh(), (vec![2, 8, 2], vec![Role::Data { zero: 0 }, Role::Data { zero: 3 }, Role::Tensor { sequence: false, spread: false }]));
     }
 }

@@ -7,6 +7,7 @@
 use super::classes::{Classes, batch_factors, residual_classes};
 use super::groups::{Choice, Groups};
 use super::problem::{Node, Space};
+use super::routing::{Part, Routing};
 use crate::step::StepGraph;
 use ir::plan::Interface;
 use ir::program::{BufferKind, Phase};
@@ -20,6 +21,8 @@ pub enum Role {
     Tensor {
         /// Whether positions are cut between blocks.
         sequence: bool,
+        /// Whether experts are spread over the axis, each whole on one device, and not cut inside.
+        spread: bool,
     },
     /// Positions are cut everywhere; attention gathers keys and values, or with `heads` exchanges positions for heads (Ulysses).
     Context {
@@ -82,11 +85,14 @@ impl Fixed {
     /// Finds the dimensions of a step that matter.
     pub fn new(step: &StepGraph, groups: &Groups, interface: &Interface) -> Fixed {
         let mut classes = Classes::of(step, groups);
+        let routing = Routing::new(step, groups);
         let (mut batch, mut positions, mut experts) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+        let mut matrices = BTreeSet::new();
         for (i, input) in step.inputs.iter().enumerate() {
             let v = step.graph.inputs[i];
             if step.graph.values[v].name.contains(EXPERTS) && step.graph.ty(v).rank() > 2 {
                 experts.insert(classes.class(v, 0));
+                matrices.extend((1..step.graph.ty(v).rank()).map(|d| classes.class(v, d)));
             }
             let Some((_, Some(dim))) = interface.batch.iter().find(|b| b.0 == input.argument) else { continue };
             batch.insert(classes.class(v, *dim as usize));
@@ -108,11 +114,32 @@ impl Fixed {
         let batch = root(batch, &classes);
         let positions = root(positions, &classes);
         let experts = root(experts, &classes);
+        let matrices = root(matrices, &classes);
         let residual = root(residual.into_iter().collect(), &classes);
         let of = |list: &BTreeSet<usize>, classes: &mut Classes| -> Vec<Vec<u32>> { groups.groups.iter().map(|g| batch_factors(g, classes, list)).collect() };
         let whole: BTreeSet<usize> = batch.union(&positions).chain(&residual).copied().collect();
         let whole_factors = of(&whole, &mut classes);
-        let inner = groups.groups.iter().zip(&whole_factors).map(|(g, w)| (0..g.factors.len() as u32).filter(|f| !w.contains(f)).collect()).collect();
+        // A router tells the experts of its tokens apart: it has a dimension of experts, and is not cut along it.
+        let among_experts: Vec<Vec<u32>> = groups
+            .groups
+            .iter()
+            .enumerate()
+            .map(|(i, g)| {
+                let deep = g.reads.iter().chain(&g.writes).any(|a| step.graph.ty(a.value).rank() > 2);
+                if deep && !routing.routes(i) { batch_factors(g, &mut classes, &experts) } else { vec![] }
+            })
+            .collect();
+        let of_matrices = of(&matrices, &mut classes);
+        let inner = (0..groups.groups.len())
+            .map(|i| {
+                let within = |f: &u32| match routing.part(i) {
+                    Part::Experts => of_matrices[i].contains(f) && !among_experts[i].contains(f),
+                    Part::None => true,
+                    _ => false,
+                };
+                (0..groups.groups[i].factors.len() as u32).filter(|f| !whole_factors[i].contains(f) && within(f)).collect()
+            })
+            .collect();
         let dims = step
             .graph
             .inputs
@@ -122,7 +149,8 @@ impl Fixed {
                     .map(|d| match classes.class(v, d) {
                         c if batch.contains(&c) => Dim::Batch,
                         c if positions.contains(&c) => Dim::Positions,
-                        c if experts.contains(&c) => Dim::Experts,
+                        c if experts.contains(&c) && step.graph.ty(v).rank() > 2 => Dim::Experts,
+                        c if experts.contains(&c) => Dim::Residual,
                         c if residual.contains(&c) => Dim::Residual,
                         _ => Dim::Inner,
                     })
@@ -141,7 +169,7 @@ impl Fixed {
         Fixed {
             batch: of(&batch, &mut classes),
             positions: of(&positions, &mut classes),
-            experts: of(&experts, &mut classes),
+            experts: among_experts,
             inner,
             dims,
             accumulates: groups.groups.iter().map(|g| g.ops.iter().any(|&o| step.accumulates(o))).collect(),
@@ -179,6 +207,7 @@ impl Fixed {
             (BufferKind::Data, Role::Data { .. } | Role::Expert { .. }) => wanted(&[Dim::Batch]),
             (BufferKind::Data, Role::Context { .. }) => wanted(&[Dim::Positions]),
             (BufferKind::Data, Role::Tensor { .. }) => whole(),
+            (_, Role::Tensor { spread: true, .. }) if self.dims[i].contains(&Dim::Experts) => wanted(&[Dim::Experts]),
             (_, Role::Tensor { .. }) => wanted(&[Dim::Inner, Dim::Experts]),
             (_, Role::Expert { .. }) if self.dims[i].contains(&Dim::Experts) => wanted(&[Dim::Experts]),
             (kind, role) => {
@@ -200,7 +229,8 @@ impl Fixed {
         let partial = matches!(choice, Choice::Partial(..));
         let (phase, adds) = (self.phase[g], self.accumulates[g]);
         match role {
-            Role::Tensor { sequence } => {
+            Role::Tensor { spread: true, .. } if can(&self.experts[g]) => among(cuts(&self.experts[g])),
+            Role::Tensor { sequence, .. } => {
                 let possible =
                     can(&self.inner[g]) && space.groups[g].iter().any(|s| s.axes.iter().any(|c| matches!(c, Choice::Cut(f) if self.inner[g].contains(f))));
                 match () {

@@ -9,4 +9,5 @@ pub mod pins;
 pub mod presets;
 pub mod problem;
 pub mod reshard;
+pub mod routing;
 pub mod strategy;

@@ -11,6 +11,7 @@ use crate::shard::grid::Grid;
 use crate::shard::groups::{self, Groups};
 use crate::shard::problem::{self, Choices, Filter, Instance, Node, Space, Tie, Weights};
 use crate::shard::reshard::Resharder;
+use crate::shard::routing::Routing;
 use crate::shard::strategy::Context;
 use crate::step::StepGraph;
 use crate::stop::Stop;
@@ -145,6 +146,20 @@ impl Prepared {
             until: self.until.clone(),
             bytes: self.bytes,
         }
+    }
+
+    /// The same step as software makes it that permutes rows where models dispatch tokens by products: one-hot tensors and places are no values.
+    #[must_use]
+    pub fn permuting(mut self) -> Prepared {
+        let routing = Routing::new(&self.step, &self.groups);
+        for (group, held) in self.groups.groups.iter().zip(&mut self.held) {
+            for (write, held) in group.writes.iter().zip(held).filter(|(w, _)| routing.unmade[w.value]) {
+                self.stored[write.value] = false;
+                *held = None;
+            }
+        }
+        self.bytes = self.sum_bytes();
+        self
     }
 
     /// Bytes of the whole model, cut over nothing: what stays for the step (state, gradients), and what one microbatch keeps from forward to backward.
