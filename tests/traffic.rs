@@ -42,7 +42,7 @@ fn planned(model: &Model, flags: &str) -> (Plan, Vec<Region>) {
 
 /// What every launch of a plan's kernels moves on the emulator against what is said of it; the number of launches.
 fn compare(model: &Model, plan: &Plan) -> usize {
-    let code = compiler::lower::code::make(&plan.kernels, "cuda:sm_80").unwrap_or_else(|e| panic!("{}: {e}", model.path.display()));
+    let code = compiler::lower::code::make(&plan.kernels, &[], "cuda:sm_80").unwrap_or_else(|e| panic!("{}: {e}", model.path.display()));
     let code = &code[0];
     let module = Module::parse(&String::from_utf8_lossy(&code.object)).unwrap_or_else(|e| panic!("{e}"));
     let mut compared = 0;

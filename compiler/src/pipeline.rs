@@ -83,7 +83,7 @@ pub fn compile_in_regions(module: &Module, options: &Options, timings: &mut Timi
     let built = timings
         .pass("lower", || stage::build(&mut searched, (&canonical, &analysis), &pins, preset, &model, limit, request.recompute.is_none(), &options.stop))?;
     options.stop.begin("code", 0);
-    let code = if options.code { timings.pass("code", || code::make(&built.kernels.kernels, &options.level))? } else { vec![] };
+    let code = if options.code { timings.pass("code", || code::make(&built.kernels.kernels, &built.programs, &options.level))? } else { vec![] };
     let best = &searched.candidates[built.candidate];
     // Of a number of stages that nobody asked for there is nothing to regret: the search compared it with the others.
     if request.stages.is_some() || preset.staging() == Staging::Most {

@@ -5,17 +5,18 @@
 //! A file that was cut short, damaged, or written by another format version is refused with a diagnostic that says which.
 
 use crate::diagnostic::{Diagnostic, Result};
+use crate::dtype::TensorType;
 use crate::graph::{Graph, Module};
 use crate::id::PrimaryMap;
 use crate::kernel::Kernel;
-use crate::op::{OpId, ValueId};
+use crate::op::{OpId, OpKind, ValueId};
 use crate::program::{KernelId, Phase, Program, ScheduleKind, StageId};
 use crate::sharding::{Mesh, Sharding};
 use crate::units::{Bytes, Seconds};
 use serde::{Deserialize, Serialize};
 
 /// The version of the file format this build reads and writes.
-pub const FORMAT_VERSION: u32 = 4;
+pub const FORMAT_VERSION: u32 = 5;
 const MAGIC: &[u8; 8] = b"SHARDPLN";
 
 /// A compiled plan.
@@ -368,6 +369,21 @@ pub struct Code {
     pub object: Vec<u8>,
     /// For `cuda`, how each kernel of the plan is started: its launches, in order. Empty for `cpu`.
     pub launches: PrimaryMap<KernelId, Vec<Launch>>,
+    /// For `cuda`, how library ops are started that the module has entries for; devices do the others in their own way. Empty for `cpu`.
+    pub library: Vec<LibraryCode>,
+}
+
+/// A library op that a PTX module has entries for. They are started as kernels are, with the operands' and then the results' buffers as parameters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LibraryCode {
+    /// The op.
+    pub op: OpKind,
+    /// Its operands' types.
+    pub operands: Vec<TensorType>,
+    /// Its results' types.
+    pub results: Vec<TensorType>,
+    /// Its launches, in order.
+    pub launches: Vec<Launch>,
 }
 
 /// One start of an entry of a PTX module.
@@ -396,12 +412,19 @@ impl std::fmt::Debug for Code {
 }
 
 impl Code {
+    /// The launches of a library op of these types, where there are entries for it.
+    pub fn library(&self, op: &OpKind, operands: &[TensorType], results: &[TensorType]) -> Option<&[Launch]> {
+        let found = self.library.iter().find(|l| l.op == *op && l.operands == operands && l.results == results)?;
+        Some(&found.launches)
+    }
     /// Checks that every kernel is started, and by entries, grids and blocks that a device can have.
     fn verify_launches(&self, kernels: usize) -> std::result::Result<(), String> {
         if self.launches.len() != kernels {
             return Err(format!("the code for {} starts {} kernels of {kernels}", self.level, self.launches.len()));
         }
-        for (kernel, launches) in self.launches.iter() {
+        let kernels = self.launches.iter().map(|(kernel, launches)| (kernel.to_string(), launches));
+        let library = self.library.iter().enumerate().map(|(i, l)| (format!("library op {i}"), &l.launches));
+        for (what, launches) in kernels.chain(library) {
             let possible = |l: &Launch| {
                 let threads = l.block.iter().map(|&n| u64::from(n)).product::<u64>();
                 !l.entry.is_empty()
@@ -411,7 +434,7 @@ impl Code {
                     && (1..=1024).contains(&threads)
             };
             if launches.is_empty() || !launches.iter().all(possible) {
-                return Err(format!("the code for {} has a launch of {kernel} that no device can make", self.level));
+                return Err(format!("the code for {} has a launch of {what} that no device can make", self.level));
             }
         }
         Ok(())

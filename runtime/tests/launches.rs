@@ -72,7 +72,7 @@ fn by_hand() -> Plan {
     let param = |output| Param { dtype: DType::F32, elements: ELEMENTS, output };
     plan.kernels = [Kernel { domain: vec![ELEMENTS], params: vec![param(false), param(true)], scalars: 1, ..Kernel::default() }].into_iter().collect();
     let launches = [vec![launch("first", SCRATCH), launch("second", SCRATCH)]].into_iter().collect();
-    plan.code = vec![Code { target: "cuda".into(), level: "sm_80".into(), object: PTX.into(), launches }];
+    plan.code = vec![Code { target: "cuda".into(), level: "sm_80".into(), object: PTX.into(), launches, library: vec![] }];
     plan
 }
 

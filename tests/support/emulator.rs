@@ -13,7 +13,7 @@ pub(crate) const CHECKS: Emulation = Emulation { checks: true, perturb: None };
 /// A plan of a model under a line of flags, with code for the CPU and for GPUs: planning knows of neither.
 pub(crate) fn compile_for_both(model: &Model, flags: &str) -> Arc<Plan> {
     let mut plan = Plan::clone(&compile(model, flags));
-    let code = compiler::lower::code::make(&plan.kernels, "cuda:sm_80").unwrap_or_else(|e| panic!("{} {flags}: {e}", model.path.display()));
+    let code = compiler::lower::code::make(&plan.kernels, &plan.programs, "cuda:sm_80").unwrap_or_else(|e| panic!("{} {flags}: {e}", model.path.display()));
     plan.code.extend(code);
     Arc::new(plan)
 }

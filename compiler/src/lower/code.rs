@@ -3,8 +3,8 @@
 use ir::PrimaryMap;
 use ir::diagnostic::{Diagnostic, Result};
 use ir::kernel::Kernel;
-use ir::plan::Code;
-use ir::program::KernelId;
+use ir::plan::{Code, LibraryCode};
+use ir::program::{InstructionKind, KernelId, Program};
 
 /// What code is made for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,23 +28,43 @@ pub fn target(name: &str) -> Result<Target> {
     Ok(Target::Cpu(name.parse().map_err(unknown)?))
 }
 
-/// Compiles every kernel for the target that `name` is.
+/// Compiles every kernel for the target that `name` is; for GPUs also the library ops of `programs` that there are kernels for.
 ///
 /// # Errors
 /// Those of [`target`]; `E0802` when a kernel cannot be compiled.
-pub fn make(kernels: &PrimaryMap<KernelId, Kernel>, name: &str) -> Result<Vec<Code>> {
+pub fn make(kernels: &PrimaryMap<KernelId, Kernel>, programs: &[Program], name: &str) -> Result<Vec<Code>> {
     let named: Vec<(String, &Kernel)> = kernels.values().map(|k| (k.symbol(), k)).collect();
     let failed =
         |e: mlir::Error| Diagnostic::outcome("E0802", format!("a kernel could not be compiled: {e}")).with_help("this is a bug; please report the model");
     let code = match target(name)? {
         Target::Cpu(cpu) => {
             let object = mlir::compile_cpu(&named, cpu).map_err(failed)?;
-            Code { target: "cpu".into(), level: cpu.level().into(), object, launches: PrimaryMap::new() }
+            Code { target: "cpu".into(), level: cpu.level().into(), object, launches: PrimaryMap::new(), library: Vec::new() }
         }
         Target::Cuda(gpu) => {
             let made = mlir::compile_cuda(&named, gpu).map_err(failed)?;
-            Code { target: "cuda".into(), level: gpu.level().into(), object: made.ptx.into_bytes(), launches: made.launches.into_iter().collect() }
+            let (text, library) = library(programs);
+            let object = [made.ptx, text].concat().into_bytes();
+            Code { target: "cuda".into(), level: gpu.level().into(), object, launches: made.launches.into_iter().collect(), library }
         }
     };
     Ok(vec![code])
+}
+
+/// Entries for the library ops of some programs, each once, in the order in which they come.
+fn library(programs: &[Program]) -> (String, Vec<LibraryCode>) {
+    let (mut text, mut all) = (String::new(), Vec::<LibraryCode>::new());
+    for instruction in programs.iter().flat_map(|p| &p.phases).flatten() {
+        let InstructionKind::Library { op, operands, results } = &instruction.kind else { continue };
+        if all.iter().any(|l| l.op == *op && l.operands == *operands && l.results == *results) {
+            continue;
+        }
+        let Some(made) = gpu_library::write(&format!("library_{}", all.len()), op, operands, results) else { continue };
+        if all.is_empty() {
+            text.push_str(gpu_library::DECLARATIONS);
+        }
+        text.push_str(&made.text);
+        all.push(LibraryCode { op: op.clone(), operands: operands.clone(), results: results.clone(), launches: made.launches });
+    }
+    (text, all)
 }

@@ -1,6 +1,6 @@
 //! A rank's device: compute instructions begun on the rank's stream, in the order of the program.
 //!
-//! Kernels are the plan's launches, products cuBLASLt's, copies and fills the driver's or kernels of our own. What is left is done by the processor's
+//! Kernels and most library ops are the plan's launches, products cuBLASLt's, copies and fills the driver's or kernels of our own. What is left is done by the processor's
 //! routines: its buffers are copied to the same offsets of a mirror, and what was written is copied back.
 
 use crate::driver::{Address, Function, Prepared, Shape};
@@ -14,7 +14,7 @@ use ir::program::{Instruction, InstructionKind, Phase, Program};
 use ir::{Diagnostic, Diagnostics, Result};
 use runtime::arena::{Arena, Place};
 use runtime::device::cpu::calls::{Calls, Kernels};
-use runtime::device::launches::{Launches, SCRATCH_ALIGNMENT};
+use runtime::device::launches::{Launches, SCRATCH_ALIGNMENT, Started};
 use runtime::device::operands::Linear;
 use runtime::device::{Device, Position, Region, Seat};
 use std::collections::HashMap;
@@ -80,12 +80,12 @@ impl CudaDevice {
     /// Everything it cannot do, named all at once.
     pub fn new(machine: Arc<Machine>, program: &Program, seat: &Seat) -> Result<CudaDevice> {
         let kernels = &machine.plan.kernels;
-        let launches = Launches::new(program, kernels, machine.code(), seat);
-        let calls = Calls::new(program, kernels, Kernels::Elsewhere, seat);
+        let launches = Launches::new(program, kernels, machine.code(), seat)?;
+        let calls = Calls::new(program, kernels, Kernels::Elsewhere(&launches), seat);
         let collectives = Machine::collectives(program, seat);
-        let (launches, calls, mut own) = match (launches, calls, collectives) {
-            (Ok(l), Ok(c), Ok(k)) => (l, c, k),
-            (l, c, k) => return Err(Diagnostics(l.err().into_iter().chain(c.err()).chain(k.err()).flat_map(|d| d.0).collect())),
+        let (calls, mut own) = match (calls, collectives) {
+            (Ok(c), Ok(k)) => (c, k),
+            (c, k) => return Err(Diagnostics(c.err().into_iter().chain(k.err()).flat_map(|d| d.0).collect())),
         };
         let lane = machine.lane(seat.rank);
         let mut maker = Maker { machine: &machine, lane: &lane, program, seat, launches: &launches, own: &mut own, products: HashMap::new(), host: Vec::new() };
@@ -299,20 +299,25 @@ impl Maker<'_> {
         Place::of(&self.program.buffers[list[i]])
     }
 
+    /// The functions that an instruction starts.
+    fn functions(&self, started: &Started, instruction: &Instruction) -> Result<Action, Diagnostic> {
+        let module = self.machine.module(self.seat.rank);
+        let mut entries = Vec::new();
+        for l in started.launches.iter() {
+            let function = self.lane.driver.function(module, &l.entry, l.shared);
+            let function = function.map_err(|f| crate::lane::failed(self.seat.rank, &f).with_note(format!("it computes {}", instruction.source)))?;
+            entries.push((function, Shape { grid: l.grid, block: l.block, shared: l.shared }));
+        }
+        Ok(Action::Launch(entries))
+    }
+
     fn action(&mut self, position: Position, instruction: &Instruction) -> Result<Action, Diagnostic> {
+        if let Some(started) = self.launches.at(position) {
+            return self.functions(started, instruction);
+        }
         match &instruction.kind {
             InstructionKind::Send { .. } | InstructionKind::Receive { .. } | InstructionKind::Collective { .. } => Ok(Action::Elsewhere),
-            InstructionKind::Kernel { .. } => {
-                let started = self.launches.at(position).expect("invariant: a kernel is started");
-                let module = self.machine.module(self.seat.rank);
-                let mut entries = Vec::new();
-                for l in started.launches.iter() {
-                    let function = self.lane.driver.function(module, &l.entry, l.shared);
-                    let function = function.map_err(|f| crate::lane::failed(self.seat.rank, &f).with_note(format!("it computes {}", instruction.source)))?;
-                    entries.push((function, Shape { grid: l.grid, block: l.block, shared: l.shared }));
-                }
-                Ok(Action::Launch(entries))
-            }
+            InstructionKind::Kernel { .. } => unreachable!("invariant: a kernel is started"),
             InstructionKind::MatMul(description) => {
                 let Ok(calls) = product::Calls::of(description) else { return Ok(self.host("matmul", instruction)) };
                 let alignment = calls.alignment();

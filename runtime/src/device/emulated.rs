@@ -1,4 +1,5 @@
-//! A device that executes a plan's CUDA code where there is no GPU: kernels on the emulator of PTX, everything else by the CPU's routines on the same memory.
+//! A device that executes a plan's CUDA code where there is no GPU: kernels, and the library ops that the plan has entries for, on the emulator of PTX,
+//! everything else by the CPU's routines on the same memory.
 //!
 //! It is there to test, and slow. A launch may touch the buffers of its instruction and its scratch, each only as far as the kernel says, and nothing else;
 //! what it does that no GPU defines ends the run, naming kernel, thread and line. With checks it also tells missing barriers within a block and reads of
@@ -11,7 +12,7 @@ use crate::device::launches::{Launches, SCRATCH_ALIGNMENT, Started};
 use crate::device::{Device, Position, Region, Seat};
 use ir::plan::{Code, Launch, Plan};
 use ir::program::{BufferId, InstructionKind, Program};
-use ir::{Bytes, Diagnostic, Diagnostics, PrimaryMap, Result};
+use ir::{Bytes, Diagnostic, PrimaryMap, Result};
 use ptx::{Grid, Memory, Module, Written};
 use std::sync::Arc;
 
@@ -56,7 +57,8 @@ impl Emulator {
             quoted(d, text, e.line).with_help("this is a bug; please report it with the plan")
         })?;
         let missing = |l: &&Launch| module.entry(&l.entry).is_none();
-        if let Some(l) = plan.code[code].launches.values().flatten().find(missing) {
+        let launches = plan.code[code].launches.values().chain(plan.code[code].library.iter().map(|l| &l.launches));
+        if let Some(l) = launches.flatten().find(missing) {
             return Err(Diagnostic::input("E0603", format!("the plan's code has no {}", l.entry)).with_help("compile the model again for this target").into());
         }
         Ok(Emulator { plan: plan.clone(), code, module, how })
@@ -67,12 +69,8 @@ impl Emulator {
     /// # Errors
     /// Everything it cannot do, named all at once, and memory that is not there.
     pub fn device(self: &Arc<Self>, program: &Program, seat: &Seat) -> Result<Box<dyn Device>> {
-        let launches = Launches::new(program, &self.plan.kernels, self.code(), seat);
-        let calls = Calls::new(program, &self.plan.kernels, Kernels::Elsewhere, seat);
-        let (launches, calls) = match (launches, calls) {
-            (Ok(launches), Ok(calls)) => (launches, calls),
-            (launches, calls) => return Err(Diagnostics(launches.err().into_iter().chain(calls.err()).flat_map(|d| d.0).collect())),
-        };
+        let launches = Launches::new(program, &self.plan.kernels, self.code(), seat)?;
+        let calls = Calls::new(program, &self.plan.kernels, Kernels::Elsewhere(&launches), seat)?;
         let arena = Arena::new(program.arena)?;
         let scratch = Scratch::new(launches.scratch())?;
         let written = self.how.checks.then(|| Arc::new(Written::new(arena.base(), arena.bytes())));
@@ -158,9 +156,9 @@ struct EmulatedDevice {
 }
 
 impl EmulatedDevice {
-    /// Makes the launches of a kernel.
+    /// Makes the launches of an instruction.
     fn start(&mut self, position: Position) -> Result<()> {
-        let started = self.launches.at(position).expect("invariant: a kernel is started");
+        let started = self.launches.at(position).expect("invariant: it is started");
         let scratch = self.scratch.base();
         let memory = memory(&self.arena, &self.names, self.written.as_ref(), started, position.microbatch, scratch);
         let (base, scratch) = (self.arena.base().expose_provenance() as u64, scratch.expose_provenance() as u64);
@@ -177,7 +175,7 @@ impl EmulatedDevice {
     }
 }
 
-/// What the launches of a kernel may touch: its buffers, as far as the kernel says, and its scratch.
+/// What the launches of an instruction may touch: its buffers, as far as its kernel or op says, and its scratch.
 fn memory(
     arena: &Arena,
     names: &PrimaryMap<BufferId, Box<str>>,

@@ -1,14 +1,15 @@
-//! What a GPU starts for each kernel instruction of a rank: entries, shapes, and the words that are their parameters.
+//! What a GPU starts for each instruction of a rank that the plan has entries for, kernels and library ops: entries, shapes, and the words that are their
+//! parameters.
 //!
 //! Resolved once, when a device is made, and shared by every device that executes PTX: a step then looks up an instruction's [`Started`] and, launch by
 //! launch, fills in the words for the microbatch. Whether the entries exist, and whether the card can make the launches, is for the device to say.
 
 use crate::arena::Place;
-use crate::device::operands::{Linear, inconsistent, operands};
+use crate::device::operands::{Linear, inconsistent, library_operands, operands};
 use crate::device::{Position, Seat};
 use ir::kernel::Kernel;
 use ir::plan::{Code, Launch};
-use ir::program::{BufferId, Instruction, KernelId, Phase, Program};
+use ir::program::{BufferId, Instruction, InstructionKind, KernelId, Phase, Program};
 use ir::{Diagnostic, Diagnostics, PrimaryMap, Result};
 use std::sync::Arc;
 
@@ -39,24 +40,22 @@ impl Word {
     }
 }
 
-/// A buffer that a kernel is given.
+/// A buffer that launches are given.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Given {
     /// Which.
     pub buffer: BufferId,
     /// Where.
     pub place: Place,
-    /// Bytes of it that the kernel may touch.
+    /// Bytes of it that they may touch.
     pub bytes: usize,
-    /// Whether the kernel writes it, else it only reads.
+    /// Whether they write it, else they only read.
     pub written: bool,
 }
 
-/// What a kernel instruction starts: its launches, one after the other, each with the same words.
+/// What an instruction starts: its launches, one after the other, each with the same words.
 #[derive(Clone, Debug)]
 pub struct Started {
-    /// The kernel.
-    pub kernel: KernelId,
     /// Its launches, in order.
     pub launches: Arc<[Launch]>,
     /// The parameters of every launch, in order, but for the scratch.
@@ -78,7 +77,7 @@ impl Started {
     }
 }
 
-/// What all kernel instructions of a program start.
+/// What all instructions of a program start.
 #[derive(Debug)]
 pub struct Launches {
     phases: [Vec<Option<Started>>; 4],
@@ -86,15 +85,16 @@ pub struct Launches {
 }
 
 impl Launches {
-    /// Resolves the kernel instructions of `program` for `seat`, by the launches of `code`.
+    /// Resolves the kernels and library ops of `program` for `seat`, by the launches of `code`.
     ///
     /// # Errors
     /// `E0602` where the program, its kernels and the code contradict each other, all at once.
     pub fn new(program: &Program, kernels: &PrimaryMap<KernelId, Kernel>, code: &Code, seat: &Seat) -> Result<Launches> {
         let shared: PrimaryMap<KernelId, Arc<[Launch]>> = code.launches.values().map(|l| l.clone().into()).collect();
+        let library: Vec<Arc<[Launch]>> = code.library.iter().map(|l| l.launches.clone().into()).collect();
         let (mut refused, mut scratch) = (Vec::new(), 0);
         let phases = Phase::ALL.map(|phase| {
-            let mut one = |instruction: &Instruction| match start(program, kernels, &shared, seat, instruction) {
+            let mut one = |instruction: &Instruction| match start(program, kernels, code, (&shared, &library), seat, instruction) {
                 Ok(started) => {
                     scratch = scratch.max(started.as_ref().map_or(0, |s| s.scratch));
                     started
@@ -109,7 +109,7 @@ impl Launches {
         refused.dedup();
         if refused.is_empty() { Ok(Launches { phases, scratch }) } else { Err(Diagnostics(refused)) }
     }
-    /// What the instruction at `position` starts; none when it is no kernel.
+    /// What the instruction at `position` starts; none when the plan has no entries for it.
     #[inline]
     pub fn at(&self, position: Position) -> Option<&Started> {
         self.phases[position.phase as usize][position.instruction as usize].as_ref()
@@ -127,33 +127,43 @@ impl Launches {
 fn start(
     program: &Program,
     kernels: &PrimaryMap<KernelId, Kernel>,
-    launches: &PrimaryMap<KernelId, Arc<[Launch]>>,
+    code: &Code,
+    (of_kernels, of_library): (&PrimaryMap<KernelId, Arc<[Launch]>>, &[Arc<[Launch]>]),
     seat: &Seat,
     instruction: &Instruction,
 ) -> Result<Option<Started>, Diagnostic> {
-    let Some(given) = operands(program, kernels, seat, instruction)? else { return Ok(None) };
+    let given = |buffer: BufferId, bytes: u64, written: bool| Given { buffer, place: Place::of(&program.buffers[buffer]), bytes: bytes as usize, written };
+    if let InstructionKind::Library { op, operands, results } = &instruction.kind {
+        let Some(number) = code.library.iter().position(|l| l.op == *op && l.operands == *operands && l.results == *results) else { return Ok(None) };
+        let buffers = library_operands(program, instruction, operands, results)?;
+        let types = operands.iter().chain(results).enumerate();
+        let buffers = buffers.into_iter().zip(types).map(|(b, (i, ty))| given(b, ty.bytes(), i >= operands.len())).collect();
+        return started(instruction, &format!("library op {number}"), &of_library[number], buffers, Vec::new()).map(Some);
+    }
+    let Some(found) = operands(program, kernels, seat, instruction)? else { return Ok(None) };
+    let launches = of_kernels.get(found.id).filter(|l| !l.is_empty());
+    let launches = launches.ok_or_else(|| inconsistent(instruction, format!("nothing starts {}", found.id)))?;
+    let params = found.kernel.params.iter();
+    let buffers = found.buffers.iter().zip(params).map(|(&b, p)| given(b, p.elements * p.dtype.bytes(), p.output)).collect();
+    started(instruction, &found.id.to_string(), launches, buffers, found.scalars).map(Some)
+}
+
+/// The launches of an instruction, which is called `what`, with its buffers and scalars.
+fn started(instruction: &Instruction, what: &str, launches: &Arc<[Launch]>, buffers: Vec<Given>, scalars: Vec<Linear>) -> Result<Started, Diagnostic> {
     let wrong = |what: String| inconsistent(instruction, what);
-    let launches = launches.get(given.id).filter(|l| !l.is_empty()).ok_or_else(|| wrong(format!("nothing starts {}", given.id)))?.clone();
-    let params = given.kernel.params.iter();
-    let buffers: Vec<Given> = given
-        .buffers
-        .iter()
-        .zip(params)
-        .map(|(&buffer, p)| Given { buffer, place: Place::of(&program.buffers[buffer]), bytes: (p.elements * p.dtype.bytes()) as usize, written: p.output })
-        .collect();
     if let Some(b) = buffers.iter().find(|b| !b.place.is_aligned(POINTER_ALIGNMENT)) {
         return Err(wrong(format!("buffer {} does not begin at a multiple of {POINTER_ALIGNMENT} bytes, as kernels of GPUs need it", b.buffer)));
     }
-    let words: Vec<Word> = buffers.iter().map(|b| Word::Buffer(b.place)).chain(given.scalars.into_iter().map(Word::Scalar)).collect();
+    let words: Vec<Word> = buffers.iter().map(|b| Word::Buffer(b.place)).chain(scalars.into_iter().map(Word::Scalar)).collect();
     if words.len() >= MOST_WORDS {
-        return Err(wrong(format!("{} takes {} parameters, and an entry may have {MOST_WORDS}", given.id, words.len())));
+        return Err(wrong(format!("{what} takes {} parameters, and an entry may have {MOST_WORDS}", words.len())));
     }
     // The launches that have scratch share it, so one that was given less would overwrite what lies behind.
     let mut sizes = launches.iter().map(|l| l.scratch).filter(|&s| s > 0);
     let scratch = sizes.next().unwrap_or(0);
     if sizes.any(|s| s != scratch) {
-        return Err(wrong(format!("the launches of {} share scratch and differ in its size", given.id)));
+        return Err(wrong(format!("the launches of {what} share scratch and differ in its size")));
     }
-    let scratch = usize::try_from(scratch).map_err(|_| wrong(format!("{} needs {scratch} bytes of scratch", given.id)))?;
-    Ok(Some(Started { kernel: given.id, launches, words, buffers, scratch }))
+    let scratch = usize::try_from(scratch).map_err(|_| wrong(format!("{what} needs {scratch} bytes of scratch")))?;
+    Ok(Started { launches: launches.clone(), words, buffers, scratch })
 }

@@ -1,9 +1,9 @@
-//! What a kernel instruction is given, checked against what the kernel takes: the same for every device.
+//! What an instruction is given, checked against what its kernel or library op takes: the same for every device.
 
 use crate::device::Seat;
 use ir::kernel::Kernel;
 use ir::program::{BufferId, Instruction, InstructionKind, KernelId, Program, Scalar};
-use ir::{AxisId, Diagnostic, PrimaryMap};
+use ir::{AxisId, Diagnostic, PrimaryMap, TensorType};
 
 /// Largest number of buffers and of scalars that a kernel or library call may take.
 pub(crate) const MAX_PARAMETERS: usize = 256;
@@ -68,4 +68,25 @@ pub(crate) fn operands<'a>(
         }
     }
     Ok(Some(Operands { id: *id, kernel, buffers, scalars: scalars.iter().map(|s| Linear::new(s, seat)).collect() }))
+}
+
+/// The buffers of a library op's instruction: its operands', then its results'.
+///
+/// # Errors
+/// `E0602` when they are not what the op takes.
+pub(crate) fn library_operands(
+    program: &Program,
+    instruction: &Instruction,
+    operands: &[TensorType],
+    results: &[TensorType],
+) -> Result<Vec<BufferId>, Diagnostic> {
+    let wrong = |what: String| inconsistent(instruction, what);
+    let buffers: Vec<BufferId> = instruction.reads.iter().chain(&instruction.writes).copied().collect();
+    if instruction.reads.len() != operands.len() || instruction.writes.len() != results.len() || buffers.len() > MAX_PARAMETERS {
+        return Err(wrong("a library op is given another number of buffers than it has types".into()));
+    }
+    if let Some((ty, b)) = operands.iter().chain(results).zip(&buffers).find(|(ty, b)| ty.bytes() > program.buffers[**b].ty.bytes()) {
+        return Err(wrong(format!("a library op needs {ty} and buffer {b} is {}", program.buffers[*b].ty)));
+    }
+    Ok(buffers)
 }

@@ -154,7 +154,8 @@ pub fn with_kernels(mut plan: Plan, kernels: Vec<(Kernel, &str)>) -> Plan {
     let status = std::process::Command::new("cc").args(["-O2", "-shared", "-fPIC", "-nostdlib", "-o"]).arg(&object).arg(&source).status().unwrap();
     assert!(status.success());
     plan.kernels = kernels.into_iter().map(|(k, _)| k).collect::<PrimaryMap<KernelId, Kernel>>();
-    plan.code = vec![Code { target: "cpu".into(), level: "x86-64".into(), object: std::fs::read(object).unwrap(), launches: PrimaryMap::new() }];
+    plan.code =
+        vec![Code { target: "cpu".into(), level: "x86-64".into(), object: std::fs::read(object).unwrap(), launches: PrimaryMap::new(), library: vec![] }];
     plan
 }
 

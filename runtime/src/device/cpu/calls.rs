@@ -3,20 +3,21 @@
 use super::code::{Function, Object};
 use super::{copy, library, matmul};
 use crate::arena::Place;
-use crate::device::operands::{Linear, MAX_PARAMETERS, inconsistent, operands};
+use crate::device::launches::Launches;
+use crate::device::operands::{Linear, MAX_PARAMETERS, inconsistent, library_operands, operands};
 use crate::device::{Position, Seat};
 use ir::kernel::Kernel;
-use ir::program::{Instruction, InstructionKind, KernelId, Program};
+use ir::program::{Instruction, InstructionKind, KernelId, Phase, Program};
 use ir::{Diagnostic, PrimaryMap, Result};
 use std::mem::MaybeUninit;
 
-/// Who executes kernels.
+/// Who executes kernels, and library ops that a plan has entries for.
 #[derive(Clone, Copy)]
 pub enum Kernels<'a> {
     /// The processor, by a plan's object.
     Object(Option<&'a Object>),
-    /// Another device, which works in the same arena.
-    Elsewhere,
+    /// Another device, which works in the same arena: what it starts is not the processor's business.
+    Elsewhere(&'a Launches),
 }
 
 /// A prepared instruction.
@@ -65,8 +66,12 @@ impl Calls {
         let mut refused = Vec::new();
         let mut library_scratch = library::Scratch::default();
         let mut converts = false;
-        let phases = program.phases.each_ref().map(|instructions| {
-            let prepare = |instruction: &Instruction| {
+        let phases = Phase::ALL.map(|phase| {
+            let prepare = |(number, instruction): (usize, &Instruction)| {
+                let position = Position { phase, instruction: number as u32, microbatch: 0 };
+                if matches!(by, Kernels::Elsewhere(launches) if launches.at(position).is_some()) {
+                    return Call::Elsewhere;
+                }
                 let call = prepare(program, kernels, by, seat, instruction, &mut library_scratch);
                 converts |= matches!(&call, Ok(Call::MatMul { product, .. }) if product.converts());
                 call.unwrap_or_else(|d| {
@@ -74,7 +79,7 @@ impl Calls {
                     Call::Elsewhere
                 })
             };
-            instructions.iter().map(prepare).collect()
+            program.phase(phase).iter().enumerate().map(prepare).collect()
         });
         if !refused.is_empty() {
             refused.dedup();
@@ -178,14 +183,7 @@ fn prepare(
             Ok(Call::Fill { element: element.clone(), to })
         }
         InstructionKind::Library { op, operands, results } => {
-            let buffers: Vec<_> = instruction.reads.iter().chain(&instruction.writes).copied().collect();
-            let types: Vec<_> = operands.iter().chain(results).collect();
-            if instruction.reads.len() != operands.len() || buffers.len() != types.len() || buffers.len() > MAX_PARAMETERS {
-                return Err(wrong("a library op is given another number of buffers than it has types".into()));
-            }
-            if let Some((ty, b)) = types.iter().zip(&buffers).find(|(ty, b)| ty.bytes() > program.buffers[**b].ty.bytes()) {
-                return Err(wrong(format!("a library op needs {ty} and buffer {b} is {}", program.buffers[*b].ty)));
-            }
+            let buffers = library_operands(program, instruction, operands, results)?;
             let routine = library::Routine::new(op, operands, results, scratch).map_err(|why| {
                 Diagnostic::input("E0604", format!("the cpu device cannot execute {}: {why}", library::name(op)))
                     .with_note(format!("in {}", instruction.source))
