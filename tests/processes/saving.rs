@@ -1,4 +1,4 @@
-//! Checkpoints of runs in several processes: killed at any moment, damaged, and continued under other plans.
+//! Checkpoints of runs in several processes: killed at any moment, on a full disk, damaged, and continued under other plans.
 
 use crate::{PATIENCE, Running, broken, bury, comes_to, done, exists, lines, passing_files, plan, processes_of, run, signal, timeless};
 use runtime::checkpoint::store::{checkpoints, unfinished};
@@ -99,6 +99,42 @@ fn a_rank_that_dies_while_all_wait_for_its_part_is_told_at_once() {
         assert!(took < Duration::from_secs(20), "{took:?}: {}", ended.told);
         assert!(pids.iter().all(|p| !exists(*p)));
     }
+}
+
+#[test]
+fn a_full_disk_is_told_by_the_processes_and_harms_no_earlier_checkpoint() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let saved = folder.path().join("ckpt").display().to_string();
+    let expected = lines(plan(2), &["--steps", "6"]);
+    let begun = lines(plan(2), &["-n", "4", "--steps", "2", "--save", &saved, "--save-every", "1"]);
+    assert_eq!(begun, expected[..2]);
+    let size = |step: &str| -> u64 {
+        let entries = std::fs::read_dir(Path::new(&saved).join(step)).expect("a folder");
+        entries.map(|e| e.expect("an entry").metadata().expect("known").len().next_multiple_of(4096)).sum()
+    };
+    let disk = folder.path().join("disk");
+    std::fs::create_dir(&disk).expect("made");
+    // Room for the two checkpoints that are there and half of a third.
+    let options = format!("size={}", size("step-00000001") + size("step-00000002") * 3 / 2 + 4 * 4096);
+    if !Command::new("mount").args(["-t", "tmpfs", "-o", &options, "tmpfs"]).arg(&disk).output().is_ok_and(|o| o.status.success()) {
+        eprintln!("left out: no file system may be mounted here");
+        return;
+    }
+    let on_disk = disk.join("ckpt").display().to_string();
+    let checked = std::panic::catch_unwind(|| {
+        assert!(Command::new("cp").args(["-r", &saved, &on_disk]).status().is_ok_and(|s| s.success()));
+        let all = ["-n", "4", "--steps", "5", "--save", &on_disk, "--save-every", "1", "--keep", "9", "--resume", &on_disk];
+        let ended = done(run(plan(2), &all));
+        assert_eq!((ended.code, ended.lines.as_slice()), (1, &expected[2..5]), "training goes on: {}", ended.told);
+        assert!(ended.told.contains("W0660") && ended.told.contains("No space left") && ended.told.contains("E0665"), "{}", ended.told);
+        assert_eq!(saved_steps(Path::new(&on_disk)), [2, 1], "{}", ended.told);
+        assert!(unfinished(Path::new(&on_disk)).expect("a folder").is_empty(), "what was written of a third is removed");
+        let rest = lines(plan(2), &["-n", "4", "--steps", "6", "--resume", &on_disk]);
+        assert_eq!(rest, expected[2..]);
+    });
+    let unmounted = Command::new("umount").arg(&disk).status();
+    assert!(unmounted.is_ok_and(|s| s.success()));
+    checked.unwrap_or_else(|e| std::panic::resume_unwind(e));
 }
 
 #[test]

@@ -154,17 +154,19 @@ struct Collector {
 
 impl Collector {
     fn collect(&mut self, order: &Order) -> std::result::Result<Saved, Diagnostic> {
-        let done = self.parts(order.step).and_then(|parts| {
-            let bytes = parts.iter().flat_map(|p| &p.shards).map(|s| s.bytes).sum();
-            let note = if self.ranks.contains(&0) { self.publish(order.step, parts)? } else { self.hand_over(order.step, &parts)? };
-            Ok((bytes, note))
-        });
+        let own = self.parts(order.step);
+        let done = if self.ranks.contains(&0) {
+            // All are heard, also when one cannot write: who still wrote would make the folder anew that is cleared away here.
+            let others = self.others(order.step);
+            own.and_then(|own| Ok([own, others?].concat())).and_then(|parts| Ok((bytes(&parts), self.publish(order.step, parts)?)))
+        } else {
+            own.and_then(|parts| Ok((bytes(&parts), self.hand_over(order.step, &parts)?)))
+        };
         let (bytes, note) = done.map_err(|why| {
             if self.ranks.contains(&0) {
                 self.store.discard(order.step);
             } else {
-                // Rank 0's process learns it at once: an empty file says it too, on a disk that takes no more.
-                let _ = std::fs::write(self.store.parts(order.step).join(failure_file(self.ranks.start)), &why);
+                self.leave_reason(order.step, &why);
             }
             let d = Diagnostic::warning("W0660", format!("the checkpoint of step {} was not written: {why}", order.step));
             let then = if (self.failed)() { "ends: `--resume` continues from the newest" } else { "goes on" };
@@ -206,31 +208,49 @@ impl Collector {
         Wait { end: Instant::now() + self.timeout, closing: &self.closing, closed: false, failed: &self.failed, lost: false }
     }
 
-    /// Waits for the parts of other processes, and makes the checkpoint visible.
-    fn publish(&self, step: u64, mut parts: Vec<Part>) -> std::result::Result<Option<String>, String> {
+    /// Waits until the ranks of all other processes have told their parts, or why there is none.
+    fn others(&self, step: u64) -> std::result::Result<Vec<Part>, String> {
         let folder = self.store.parts(step);
+        let mut missing: Vec<u32> = (0..self.total).filter(|r| !self.ranks.contains(r)).collect();
+        let (mut parts, mut failed) = (Vec::new(), None);
         let mut wait = self.wait();
-        while (parts.len() as u32) < self.total {
-            let missing = (0..self.total).filter(|r| !parts.iter().any(|p| p.rank == *r)).collect::<Vec<_>>();
-            let before = parts.len();
-            for rank in &missing {
+        while !missing.is_empty() {
+            let before = missing.len();
+            missing.retain(|rank| {
                 if let Ok(why) = std::fs::read_to_string(folder.join(failure_file(*rank))) {
                     let why = if why.is_empty() { "it could not write its part, nor why" } else { &why };
-                    return Err(format!("rank {rank}: {why}"));
+                    failed.get_or_insert(format!("rank {rank}: {why}"));
+                    return false;
                 }
-                if let Some(part) = std::fs::read(folder.join(part_file(*rank))).ok().and_then(|b| serde_json::from_slice(&b).ok()) {
-                    parts.push(part);
-                }
-            }
-            if parts.len() == before && !wait.again() {
-                return Err(format!("rank {} did not write its part in time", missing[0]));
+                let part = std::fs::read(folder.join(part_file(*rank))).ok().and_then(|b| serde_json::from_slice(&b).ok());
+                let told = part.is_some();
+                parts.extend(part);
+                !told
+            });
+            if missing.len() == before && !wait.again() {
+                return Err(failed.unwrap_or(format!("rank {} did not write its part in time", missing[0])));
             }
         }
+        failed.map_or(Ok(parts), Err)
+    }
+
+    /// Makes the checkpoint visible.
+    fn publish(&self, step: u64, mut parts: Vec<Part>) -> std::result::Result<Option<String>, String> {
+        let folder = self.store.parts(step);
         parts.sort_by_key(|p| p.rank);
         for rank in (0..self.total).filter(|r| !self.ranks.contains(r)) {
             std::fs::remove_file(folder.join(part_file(rank))).map_err(|e| format!("the part of rank {rank}: {e}"))?;
         }
         self.store.publish(&self.manifest.with_parts(step, &parts))
+    }
+
+    /// Tells rank 0's process why there is no part. An empty file says it too, on a disk that takes no more.
+    fn leave_reason(&self, step: u64, why: &str) {
+        let folder = self.store.parts(step);
+        // Where rank 0's process has given the checkpoint up, its folder is gone and nobody reads a reason.
+        for rank in self.ranks.clone() {
+            let _ = std::fs::write(folder.join(failure_file(rank)), why);
+        }
     }
 
     /// Leaves this process's parts to rank 0's, and waits until the checkpoint is visible.
@@ -259,6 +279,10 @@ impl Collector {
             }
         }
     }
+}
+
+fn bytes(parts: &[Part]) -> u64 {
+    parts.iter().flat_map(|p| &p.shards).map(|s| s.bytes).sum()
 }
 
 fn part_file(rank: u32) -> String {
