@@ -75,7 +75,7 @@ enum Command {
     Collect { arguments: bool, wanted: Arc<Vec<u32>> },
     Recorded,
     Sequence(Option<Lane>),
-    Measure,
+    Measure(Arc<Plan>),
     Measured,
     Prepare { plan: Arc<Plan>, tell: Sender<Told> },
     Snapshot { step: u64, folder: Arc<Path> },
@@ -342,7 +342,8 @@ impl Session {
     /// # Errors
     /// When the session has failed.
     pub fn measure(&mut self) -> Result<&Layout> {
-        self.tell(|| Command::Measure)?;
+        let plan = self.plan.clone();
+        self.tell(|| Command::Measure(plan.clone()))?;
         Ok(self.layout.insert(Layout::new(&self.plan)))
     }
 
@@ -534,9 +535,9 @@ fn serve(shared: &Shared, rank: u32, recorder: Option<Recorder>, commands: &Rece
             Command::Collect { arguments, wanted } => Ok(Reply::Parts(worker.collect(arguments, |i| wanted.contains(&i)))),
             Command::Sequence(None) => Ok(Reply::Parts(agreement::digests(&worker))),
             Command::Sequence(Some(lane)) => Ok(Reply::Parts(agreement::entries(&worker, lane))),
-            Command::Measure => {
+            Command::Measure(plan) => {
                 let (program, _) = program_of(&shared.programs, rank).expect("invariant: every rank has a program");
-                worker.measure(program);
+                worker.measure(program, &plan.kernels);
                 Ok(Reply::Bound)
             }
             Command::Measured => Ok(Reply::Measured(Box::new(worker.measured().cloned().unwrap_or_default()))),

@@ -11,8 +11,9 @@ use crate::tensor::Arguments;
 use crate::trace::{Event, Recorder, Stream};
 use crate::transport::collective::Collective;
 use crate::transport::{GroupId, Interrupted, LinkId, Parts, Transport, region};
-use ir::program::{Instruction, InstructionKind, Phase, Program, ScheduleKind, Step, steps};
-use ir::{Diagnostic, Diagnostics, Result};
+use ir::kernel::Kernel;
+use ir::program::{Instruction, InstructionKind, KernelId, Phase, Program, ScheduleKind, Step, steps};
+use ir::{Diagnostic, Diagnostics, PrimaryMap, Result};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::sync::Arc;
@@ -209,9 +210,9 @@ impl Worker {
         self.meter.iter_mut().for_each(Meter::end);
         Ok(())
     }
-    /// Measures from the next step on; the program is its own.
-    pub fn measure(&mut self, program: &Program) {
-        self.meter = Some(Meter::new(program));
+    /// Measures from the next step on; the program is its own, of the plan with these kernels.
+    pub fn measure(&mut self, program: &Program, kernels: &PrimaryMap<KernelId, Kernel>) {
+        self.meter = Some(Meter::new(program, kernels));
     }
     /// What the last step measured; none unless it does.
     pub fn measured(&self) -> Option<&RankStep> {

@@ -3,11 +3,14 @@
 //! A gradient is what the update of a state reads of the backward, as it is when the update first computes with it: accumulated over the microbatches and
 //! reduced over the ranks. Beginning with what the backward leaves (and what arrives after it), collectives and copies of the update pass a gradient on;
 //! the first instruction that computes with one reads it final, and what it writes in the gradient's shape leads on to the state that it is the gradient of.
-//! A sum of two such values is a gradient itself, its parts are none. Where the sum and the update are one kernel the gradient is never in memory: that
-//! parameter is then counted as not measured, and so is one whose gradient is reduced only after it was scaled.
+//! A sum of two such values is a gradient itself, its parts are none. Where a kernel adds the parts up for itself and stores no sum, the parts together are the
+//! gradient, if the kernel takes the same element of each. Otherwise that parameter is counted as not measured, and so is one whose gradient is reduced only
+//! after it was scaled.
 
-use ir::program::{BufferId, BufferKind, InstructionKind, Phase, Program};
-use ir::{AxisId, DType};
+use ir::kernel::{Affine, Kernel, NodeId, NodeKind};
+use ir::op::BinaryOp;
+use ir::program::{BufferId, BufferKind, InstructionKind, KernelId, Phase, Program};
+use ir::{AxisId, DType, PrimaryMap};
 use std::collections::BTreeMap;
 
 /// A gradient that can be read.
@@ -17,6 +20,8 @@ pub struct Gradient {
     pub instruction: u32,
     /// Where it lies.
     pub buffer: BufferId,
+    /// What is to be added to that, element by element: values of the same type.
+    pub plus: Vec<BufferId>,
     /// The first result (by number) that it leads to.
     pub result: u32,
     /// The mesh axes along which ranks hold different parts of it; along the others they hold the same.
@@ -40,7 +45,7 @@ enum Holds {
 }
 
 /// The gradients of a program, in the order in which they can be read.
-pub fn gradients(program: &Program) -> Vec<Gradient> {
+pub fn gradients(program: &Program, kernels: &PrimaryMap<KernelId, Kernel>) -> Vec<Gradient> {
     let mut holds: BTreeMap<BufferId, Holds> =
         program.buffers.iter().filter(|(_, b)| b.kind == BufferKind::Gradient && readable(b.ty.dtype)).map(|(id, _)| (id, Holds::Gradient)).collect();
     let state: BTreeMap<BufferId, usize> =
@@ -93,6 +98,27 @@ pub fn gradients(program: &Program) -> Vec<Gradient> {
                 let mut fresh: Vec<BufferId> = instruction.reads.iter().filter(|b| holds.get(b) == Some(&Holds::Gradient)).copied().collect();
                 fresh.sort_unstable();
                 fresh.dedup();
+                let stored = |n: u64| instruction.writes.iter().any(|w| elements(*w) == n && !state.contains_key(w));
+                let sums = if let InstructionKind::Kernel { kernel, .. } = &instruction.kind {
+                    sums(&kernels[*kernel], &[instruction.reads.as_slice(), &instruction.writes].concat())
+                } else {
+                    vec![]
+                };
+                for (parts, alike) in sums {
+                    let unlike = |b: &BufferId| elements(*b) != elements(parts[0]);
+                    if parts.len() < 2 || parts.iter().any(|b| !fresh.contains(b)) || !parts.iter().any(unlike) && stored(elements(parts[0])) {
+                        continue;
+                    }
+                    fresh.retain(|b| !parts.contains(b));
+                    let alike = alike && parts.iter().all(|b| program.buffers[*b].ty == program.buffers[parts[0]].ty);
+                    holds.retain(|b, _| !parts.contains(b));
+                    if alike {
+                        holds.extend(parts.iter().map(|b| (*b, Holds::From(found.len()))));
+                        found.push(Gradient { instruction: i, buffer: parts[0], plus: parts[1..].to_vec(), result: 0, cut: Vec::new() });
+                        leads.push(None);
+                        partial.push(false);
+                    }
+                }
                 let sum = fresh.iter().find(|&&b| writes(elements(b)) && fresh.iter().filter(|&&c| elements(c) == elements(b)).count() > 1).copied();
                 if let Some(part) = sum {
                     // Several of one shape go into one value of that shape: none of them is a whole gradient, unless what they give is.
@@ -103,7 +129,7 @@ pub fn gradients(program: &Program) -> Vec<Gradient> {
                 }
                 for b in fresh {
                     holds.insert(b, Holds::From(found.len()));
-                    found.push(Gradient { instruction: i, buffer: b, result: 0, cut: Vec::new() });
+                    found.push(Gradient { instruction: i, buffer: b, plus: Vec::new(), result: 0, cut: Vec::new() });
                     leads.push(None);
                     partial.push(false);
                 }
@@ -137,27 +163,65 @@ pub fn gradients(program: &Program) -> Vec<Gradient> {
     whole.collect()
 }
 
+/// Buffers whose elements a kernel adds up, and whether it is the same element of each; `buffers` are its arguments.
+fn sums(kernel: &Kernel, buffers: &[BufferId]) -> Vec<(Vec<BufferId>, bool)> {
+    /// The loads that a node is the sum of, with their places where those are fixed; false where it is made of anything else.
+    fn loads<'k>(kernel: &'k Kernel, node: NodeId, out: &mut Vec<(u32, Option<&'k Affine>)>) -> bool {
+        match &kernel.nodes[node].kind {
+            NodeKind::Load { param, index } => {
+                out.push((*param, Some(index)));
+                true
+            }
+            NodeKind::Gather { param, .. } => {
+                out.push((*param, None));
+                true
+            }
+            NodeKind::Convert(a) => loads(kernel, *a, out),
+            NodeKind::Binary(BinaryOp::Add, a, b) => loads(kernel, *a, out) && loads(kernel, *b, out),
+            _ => false,
+        }
+    }
+    let mut all: Vec<(Vec<BufferId>, bool)> = Vec::new();
+    // Users come after operands, so the whole of a sum comes first.
+    for (id, node) in kernel.nodes.iter().rev() {
+        let mut parts = Vec::new();
+        if matches!(node.kind, NodeKind::Binary(BinaryOp::Add, ..)) && loads(kernel, id, &mut parts) {
+            let alike = parts.iter().all(|p| p.1.is_some() && p.1 == parts[0].1);
+            let mut of: Vec<BufferId> = parts.iter().filter_map(|p| buffers.get(p.0 as usize).copied()).collect();
+            of.sort_unstable();
+            if !all.iter().any(|a| of.iter().any(|b| a.0.contains(b))) {
+                let once = of.windows(2).all(|w| w[0] != w[1]) && of.len() == parts.len();
+                of.dedup();
+                all.push((of, alike && once));
+            }
+        }
+    }
+    all
+}
+
 /// Whether values of a type can be squared and added up here.
 fn readable(ty: DType) -> bool {
     matches!(ty, DType::F64 | DType::F32 | DType::F16 | DType::BF16)
 }
 
-/// The sum of the squares of elements, in f64 and in their order.
-pub(super) fn sum_of_squares(ty: DType, bytes: &[u8]) -> f64 {
-    fn sum<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f64) -> f64 {
+/// The sum of the squares of elements, in f64 and in their order: elements of the sum of so many values, which lie one after another.
+pub(super) fn sum_of_squares(ty: DType, bytes: &[u8], parts: usize) -> f64 {
+    fn sum<const N: usize>(bytes: &[u8], parts: usize, value: impl Fn([u8; N]) -> f64) -> f64 {
         // Eight sums side by side, for speed; which one an element is added to depends on its place alone.
         let mut sums = [0.0; 8];
-        for (i, chunk) in bytes.as_chunks::<N>().0.iter().enumerate() {
-            let v = value(*chunk);
+        let all = bytes.as_chunks::<N>().0;
+        let count = all.len() / parts;
+        for (i, chunk) in all[..count].iter().enumerate() {
+            let v = (1..parts).fold(value(*chunk), |v, p| v + value(all[p * count + i]));
             sums[i % 8] += v * v;
         }
         sums.iter().sum()
     }
     match ty {
-        DType::F64 => sum(bytes, f64::from_le_bytes),
-        DType::F32 => sum(bytes, |b| f64::from(f32::from_le_bytes(b))),
-        DType::F16 => sum(bytes, |b| f64::from(half::f16::from_le_bytes(b))),
-        DType::BF16 => sum(bytes, |b| f64::from(half::bf16::from_le_bytes(b))),
+        DType::F64 => sum(bytes, parts, f64::from_le_bytes),
+        DType::F32 => sum(bytes, parts, |b| f64::from(f32::from_le_bytes(b))),
+        DType::F16 => sum(bytes, parts, |b| f64::from(half::f16::from_le_bytes(b))),
+        DType::BF16 => sum(bytes, parts, |b| f64::from(half::bf16::from_le_bytes(b))),
         _ => f64::NAN,
     }
 }
@@ -175,9 +239,10 @@ mod tests {
         let f16s: Vec<u8> = values.iter().flat_map(|v| half::f16::from_f32(*v).to_le_bytes()).collect();
         let bf16s: Vec<u8> = values.iter().flat_map(|v| half::bf16::from_f32(*v).to_le_bytes()).collect();
         for (ty, bytes) in [(DType::F32, f32s), (DType::F64, f64s), (DType::F16, f16s), (DType::BF16, bf16s)] {
-            assert_eq!(sum_of_squares(ty, &bytes), expected, "{ty:?}");
+            assert_eq!(sum_of_squares(ty, &bytes, 1), expected, "{ty:?}");
+            assert_eq!(sum_of_squares(ty, &bytes.repeat(3), 3), 9.0 * expected, "{ty:?}");
         }
-        assert_eq!(sum_of_squares(DType::F32, &[]), 0.0);
-        assert!(sum_of_squares(DType::F32, &f32::NAN.to_le_bytes()).is_nan());
+        assert_eq!(sum_of_squares(DType::F32, &[], 1), 0.0);
+        assert!(sum_of_squares(DType::F32, &f32::NAN.to_le_bytes(), 1).is_nan());
     }
 }

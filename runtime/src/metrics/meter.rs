@@ -5,8 +5,9 @@
 
 use super::gradients::{gradients, sum_of_squares};
 use crate::device::{Device, Position};
-use ir::DType;
-use ir::program::{CollectiveKind, InstructionKind, Phase, Program};
+use ir::kernel::Kernel;
+use ir::program::{CollectiveKind, InstructionKind, KernelId, Phase, Program};
+use ir::{DType, PrimaryMap};
 use serde::{Deserialize, Serialize};
 use std::time::Instant;
 
@@ -61,7 +62,9 @@ impl RankStep {
 /// Where a gradient is read, and before which instruction.
 struct Reading {
     instruction: u32,
-    offset: usize,
+    /// Where its parts lie.
+    offsets: Vec<usize>,
+    /// Bytes of a part.
     bytes: usize,
     dtype: DType,
 }
@@ -79,14 +82,15 @@ pub(crate) struct Meter {
 }
 
 impl Meter {
-    /// For a rank of `program`.
-    pub(crate) fn new(program: &Program) -> Meter {
+    /// For a rank of `program`, of a plan with these kernels.
+    pub(crate) fn new(program: &Program, kernels: &PrimaryMap<KernelId, Kernel>) -> Meter {
         let reading = |g: super::Gradient| {
             let b = &program.buffers[g.buffer];
-            Reading { instruction: g.instruction, offset: b.offset as usize, bytes: b.ty.bytes() as usize, dtype: b.ty.dtype }
+            let offsets = [g.buffer].iter().chain(&g.plus).map(|p| program.buffers[*p].offset as usize).collect();
+            Reading { instruction: g.instruction, offsets, bytes: b.ty.bytes() as usize, dtype: b.ty.dtype }
         };
-        let gradients: Vec<Reading> = gradients(program).into_iter().map(reading).collect();
-        let longest = gradients.iter().map(|g| g.bytes).max().unwrap_or(0);
+        let gradients: Vec<Reading> = gradients(program, kernels).into_iter().map(reading).collect();
+        let longest = gradients.iter().map(|g| g.bytes * g.offsets.len()).max().unwrap_or(0);
         Meter {
             kinds: Phase::ALL.map(|p| program.phase(p).iter().map(|i| kind(&i.kind)).collect()),
             bytes: vec![0; longest],
@@ -111,9 +115,9 @@ impl Meter {
             && let Some(g) = self.gradients.get(self.next).filter(|g| g.instruction == position.instruction)
         {
             let begun = Instant::now();
-            let bytes = &mut self.bytes[..g.bytes];
-            device.read(g.offset, bytes);
-            self.last.squares[self.next] = sum_of_squares(g.dtype, bytes);
+            let bytes = &mut self.bytes[..g.bytes * g.offsets.len()];
+            g.offsets.iter().zip(bytes.chunks_exact_mut(g.bytes.max(1))).for_each(|(offset, part)| device.read(*offset, part));
+            self.last.squares[self.next] = sum_of_squares(g.dtype, bytes, g.offsets.len());
             self.last.measuring += begun.elapsed().as_nanos() as u64;
             self.next += 1;
         }

@@ -48,7 +48,7 @@ pub struct Layout {
 impl Layout {
     /// Of a plan.
     pub fn new(plan: &Plan) -> Layout {
-        let per_program: Vec<Vec<Gradient>> = plan.programs.iter().map(gradients).collect();
+        let per_program: Vec<Vec<Gradient>> = plan.programs.iter().map(|p| gradients(p, &plan.kernels)).collect();
         // A value that several stages hold counts in the first.
         let mut home: BTreeMap<u32, usize> = BTreeMap::new();
         for (p, list) in per_program.iter().enumerate() {
