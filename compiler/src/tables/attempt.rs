@@ -4,7 +4,7 @@
 //! was known of it, and nothing that another thread does.
 
 use super::bounds;
-use super::compose::{Composed, StageMemory, Unfit, compose};
+use super::compose::{Composed, Composition, StageMemory, Unfit, compose};
 use super::entry::{Bench, Entry, LayerCost, Prepared, StageLimit, WORK};
 use super::mixed::{self, TwoModes};
 use super::search::{FREE_AXES, Found, Model, Verdict};
@@ -195,7 +195,8 @@ fn fit(
         match compose(&entry, &what) {
             Ok(composed) => {
                 let loose = !limits.is_empty() && entry.report.gap > LOOSE;
-                let mut found = Found { setting: setting.clone(), entry, composed, zero, unlike: None, chunked: None, mixed: None };
+                let memoryless = limits.is_empty() && compose(&entry, &Composition { limit: Bytes(u64::MAX), ..what }).is_ok_and(|c| c.cuts == composed.cuts);
+                let mut found = Found { setting: setting.clone(), entry, composed, zero, unlike: None, chunked: None, memoryless, mixed: None };
                 if model.chunks {
                     found.chunked = interleaved(model, &found, &depth).map(Box::new);
                 }

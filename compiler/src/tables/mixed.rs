@@ -223,8 +223,12 @@ pub(super) fn found(
     list.sort_by(|a, b| a.composed.step.0.total_cmp(&b.composed.step.0));
     list.truncate(TRIED);
     let less = |f: &&Found| -> Vec<Recompute> { Recompute::ALL.into_iter().filter(|&l| l < f.setting.recompute).collect() };
-    // What the cheaper mode alone would take bounds what a mixture can gain.
-    let jobs: Vec<(&Found, Recompute)> = list.iter().flat_map(|f| less(f).into_iter().map(move |l| (*f, l))).collect();
+    // Where all layers fit in the cheaper mode and memory decides nothing, no layer needs the dearer one.
+    let fits = |f: &Found, less: Recompute| {
+        let same = Setting { recompute: less, ..f.setting.clone() };
+        verdicts.iter().any(|(s, v)| *s == same && matches!(v, Verdict::Found(f) if f.memoryless))
+    };
+    let jobs: Vec<(&Found, Recompute)> = list.iter().flat_map(|f| less(f).into_iter().filter(|&l| !fits(f, l)).map(|l| (*f, l)).collect::<Vec<_>>()).collect();
     let job = |i: usize| -> Option<Found> {
         let (f, less) = jobs[i];
         if model.stop.now() {
@@ -240,7 +244,7 @@ pub(super) fn found(
         let dearer = depth.iter().filter(|l| two.prepared.layers.layers[**l as usize].recompute == f.setting.recompute).count() as u32;
         let mixed = Mixed { prepared: two.prepared, depth, dearer, less };
         let zero = f.zero.filter(|_| entry.by_hand);
-        Some(Found { entry, composed, zero, unlike: None, chunked: None, mixed: Some(Arc::new(mixed)), ..f.clone() })
+        Some(Found { entry, composed, zero, unlike: None, chunked: None, memoryless: false, mixed: Some(Arc::new(mixed)), ..f.clone() })
     };
     parallel(&(0..jobs.len()).collect::<Vec<_>>(), threads, &job).into_iter().filter_map(|found| found.1).collect()
 }

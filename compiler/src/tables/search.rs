@@ -84,6 +84,8 @@ pub struct Found {
     pub unlike: Option<OnSubmeshes>,
     /// The fastest that was found for the setting with several chunks per stage, where that was open.
     pub chunked: Option<Box<Found>>,
+    /// Whether memory had no part in it: neither in the sharding nor in where stages begin.
+    pub memoryless: bool,
     /// The step in two modes, where only some layers recompute as the setting says.
     pub mixed: Option<Arc<Mixed>>,
 }

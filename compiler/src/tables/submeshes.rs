@@ -92,6 +92,7 @@ pub(super) fn found(model: &Model<'_>, verdicts: &[(Setting, Verdict)], prepared
             zero: None,
             unlike: Some(OnSubmeshes { entries, kinds, of: u.submesh }),
             chunked: None,
+            memoryless: false,
             mixed: None,
         })
     };
