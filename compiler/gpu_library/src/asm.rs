@@ -130,6 +130,21 @@ impl Asm {
         asm!(self, "mov.u32 {d}, {value}");
         d
     }
+    /// A parameter of the entry: an address.
+    pub(crate) fn parameter(&mut self, number: usize) -> Reg {
+        let d = self.long();
+        asm!(self, "ld.param.u64 {d}, [p{number}]");
+        d
+    }
+    /// Makes the number of a worker in its block, which has so many, its number among those of all blocks. Workers past `count` end.
+    pub(crate) fn across_blocks(&mut self, worker: Reg, per_block: u32, count: u64) {
+        let (block, inside, work) = (self.constant("%ctaid.x"), self.predicate(), self.label());
+        asm!(self, "mad.lo.u32 {worker}, {block}, {per_block}, {worker}");
+        asm!(self, "setp.lt.u32 {inside}, {worker}, {count}");
+        asm!(self, "@{inside} bra {work}");
+        asm!(self, "ret");
+        self.place(work);
+    }
     /// A new address `from + by · index`.
     pub(crate) fn advance(&mut self, from: Reg, index: Reg, by: u64) -> Reg {
         let d = self.long();

@@ -44,18 +44,9 @@ pub(crate) fn gather(name: &str, g: &GatherDims, operands: &[TensorType], result
     let mut asm = Asm::default();
     let a = &mut asm;
     let linear = a.constant("%tid.x");
-    let (block, inside, work) = (a.constant("%ctaid.x"), a.predicate(), a.label());
-    asm!(a, "mad.lo.u32 {linear}, {block}, {THREADS}, {linear}");
-    asm!(a, "setp.lt.u32 {inside}, {linear}, {total}");
-    asm!(a, "@{inside} bra {work}");
-    asm!(a, "ret");
-    a.place(work);
+    a.across_blocks(linear, THREADS, total);
     let [at, to, start] = offsets(a, linear, &dims);
-    let [source, vectors, target] = [0, 1, 2].map(|p| {
-        let d = a.long();
-        asm!(a, "ld.param.u64 {d}, [p{p}]");
-        d
-    });
+    let [source, vectors, target] = [0, 1, 2].map(|p| a.parameter(p));
     for (c, component) in starts.components.iter().enumerate() {
         // A window is moved so far that it is inside.
         let index = starts.load(a, vectors, at, c, None);

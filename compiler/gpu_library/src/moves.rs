@@ -63,19 +63,8 @@ impl Move<'_> {
         let by = self.run * self.bytes();
         let a = &mut self.asm;
         let linear = a.constant("%tid.x");
-        let (block, inside, work) = (a.constant("%ctaid.x"), a.predicate(), a.label());
-        asm!(a, "mad.lo.u32 {linear}, {block}, {THREADS}, {linear}");
-        asm!(a, "setp.lt.u32 {inside}, {linear}, {runs}");
-        asm!(a, "@{inside} bra {work}");
-        asm!(a, "ret");
-        a.place(work);
-        let mut addresses: Vec<Reg> = (0..=self.operands.len())
-            .map(|p| {
-                let d = a.long();
-                asm!(a, "ld.param.u64 {d}, [p{p}]");
-                d
-            })
-            .collect();
+        a.across_blocks(linear, THREADS, runs);
+        let mut addresses: Vec<Reg> = (0..=self.operands.len()).map(|p| a.parameter(p)).collect();
         let to = addresses.pop().expect("invariant: there is a result");
         self.parameters = addresses;
         let mut rest = linear;

@@ -97,11 +97,7 @@ impl Scatter {
     }
 
     fn pointers(&self, a: &mut Asm) -> [Reg; 4] {
-        [0, 1, 2, 3].map(|p| {
-            let d = a.long();
-            asm!(a, "ld.param.u64 {d}, [p{p}]");
-            d
-        })
+        [0, 1, 2, 3].map(|p| a.parameter(p))
     }
 
     /// `run` elements at an address as what sums are made in, if `guard` holds.
@@ -214,12 +210,7 @@ impl Scatter {
         let mut asm = Asm::default();
         let a = &mut asm;
         let linear = a.constant("%tid.x");
-        let (block, inside, work) = (a.constant("%ctaid.x"), a.predicate(), a.label());
-        asm!(a, "mad.lo.u32 {linear}, {block}, {THREADS}, {linear}");
-        asm!(a, "setp.lt.u32 {inside}, {linear}, {threads}");
-        asm!(a, "@{inside} bra {work}");
-        asm!(a, "ret");
-        a.place(work);
+        a.across_blocks(linear, THREADS, threads);
         let [operand, indices, updates, result] = self.pointers(a);
         let (vectors, from) = (a.long(), a.long());
         asm!(a, "mov.u64 {vectors}, 0");
@@ -315,12 +306,7 @@ impl Scatter {
         let a = &mut asm;
         let id = a.constant("%tid.x");
         let (lane, warp) = (a.binary("and.b32", id, 31), a.binary("shr.u32", id, 5));
-        let (block, inside, work) = (a.constant("%ctaid.x"), a.predicate(), a.label());
-        asm!(a, "mad.lo.u32 {warp}, {block}, {WARPS}, {warp}");
-        asm!(a, "setp.lt.u32 {inside}, {warp}, {warps}");
-        asm!(a, "@{inside} bra {work}");
-        asm!(a, "ret");
-        a.place(work);
+        a.across_blocks(warp, WARPS as u32, warps);
         let [operand, indices, updates, result] = self.pointers(a);
         let (row, part) = if parts > 1 { (a.binary("div.u32", warp, parts), a.binary("rem.u32", warp, parts)) } else { (warp, a.constant(0)) };
         // The row's place.

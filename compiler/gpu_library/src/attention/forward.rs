@@ -1,6 +1,6 @@
 //! The forward: a block per tile of queries walks over the keys.
 
-use super::{Edges, Entry, Of, Problem, Tiling, indices, place};
+use super::{Edges, Entry, Of, Problem, Tiling, indices, left_of, place};
 use crate::asm::{Asm, Exactly, Reg, asm};
 use crate::tiles::{self, Columns, Room, SIDE, THREADS, Threads, Tile};
 use std::f32::consts::LN_2;
@@ -39,11 +39,7 @@ pub(super) fn write(name: &str, p: &Problem, t: Tiling) -> Entry {
     let from = a.binary("mul.lo.u32", tile, rows);
     let batch = indices(a, batch, &p.batch());
     let first = p.first(a);
-    let left = (p.queries % rows != 0).then(|| {
-        let left = a.word();
-        asm!(a, "sub.s32 {left}, {}, {from}", p.queries);
-        left
-    });
+    let left = left_of(a, p.queries % rows != 0, p.queries, from);
     let q = p.matrix(a, 0, p.depth, &batch).below_row(a, from);
     let (k, v) = (p.matrix(a, 1, p.depth, &batch), p.matrix(a, 2, p.value, &batch));
     let bias = p.bias.map(|b| p.address(a, b, &batch));
@@ -60,11 +56,7 @@ pub(super) fn write(name: &str, p: &Problem, t: Tiling) -> Entry {
     let limit = limit(a, p, first, from, rows);
     let edges = Edges { queries: left.is_some(), keys: p.keys % keys != 0 };
     a.each(0, limit, keys, |a, key| {
-        let rest = edges.keys.then(|| {
-            let rest = a.word();
-            asm!(a, "sub.s32 {rest}, {}, {key}", p.keys);
-            rest
-        });
+        let rest = left_of(a, edges.keys, p.keys, key);
         for (tile, matrix) in [(&tiles.k, &k), (&tiles.v, &v)] {
             let block = matrix.below_row(a, key);
             tiles::load(a, &threads, tile, &block, rest);

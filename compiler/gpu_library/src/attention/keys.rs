@@ -1,7 +1,7 @@
 //! The derivative by keys: the gradients of keys and values. A block per tile of keys walks over the queries of every head that shares them.
 
 use super::queries::{slope, statistic};
-use super::{Edges, Entry, GRADIENT, LSE, Of, Problem, Tiling, indices, place};
+use super::{Edges, Entry, GRADIENT, LSE, Of, Problem, Tiling, indices, left_of, place};
 use crate::asm::{Asm, Exactly, Reg, asm};
 use crate::tiles::{self, Columns, Room, SIDE, THREADS, Threads, Tile};
 
@@ -41,11 +41,7 @@ pub(super) fn write(name: &str, p: &Problem, t: Tiling) -> Entry {
     let from = a.binary("mul.lo.u32", tile, rows);
     let outer = indices(a, linear, &p.outer);
     let first = p.first(a);
-    let left = (p.keys % rows != 0).then(|| {
-        let left = a.word();
-        asm!(a, "sub.s32 {left}, {}, {from}", p.keys);
-        left
-    });
+    let left = left_of(a, p.keys % rows != 0, p.keys, from);
     let k = p.matrix(a, 1, p.depth, &outer).below_row(a, from);
     let v = p.matrix(a, 2, p.value, &outer).below_row(a, from);
     tiles::load(a, &threads, &tiles.k, &k, left);
@@ -109,16 +105,11 @@ impl Walk<'_> {
         let gradient = p.matrix(a, GRADIENT, p.value, &batch);
         let bias = p.bias.map(|b| p.address(a, b, &batch));
         let lse = p.address(a, LSE, &batch);
-        let delta = a.long();
-        asm!(a, "ld.param.u64 {delta}, [p{}]", p.params.len());
+        let delta = a.parameter(p.params.len());
         let delta = a.advance(delta, number, u64::from(p.queries) * 4);
         let edges = Edges { queries: p.queries % t.block_columns() != 0, keys: self.key_edge };
         a.each(self.start, p.queries, t.block_columns(), |a, query| {
-            let rest = edges.queries.then(|| {
-                let rest = a.word();
-                asm!(a, "sub.s32 {rest}, {}, {query}", p.queries);
-                rest
-            });
+            let rest = left_of(a, edges.queries, p.queries, query);
             for (tile, matrix) in [(&self.tiles.q, &q), (&self.tiles.gradient, &gradient)] {
                 let block = matrix.below_row(a, query);
                 tiles::load(a, threads, tile, &block, rest);

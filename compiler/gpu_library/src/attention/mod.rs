@@ -187,8 +187,7 @@ impl Problem {
 
     /// The address of parameter `p` at a place of the batch, `indices` being those of the outer and inner dimensions.
     fn address(&self, a: &mut Asm, p: usize, indices: &[Reg]) -> Reg {
-        let mut at = a.long();
-        asm!(a, "ld.param.u64 {at}, [p{p}]");
+        let mut at = a.parameter(p);
         for (&stride, &index) in self.params[p].batch.iter().zip(indices) {
             if stride > 0 {
                 at = a.advance(at, index, stride * self.params[p].dtype.bytes());
@@ -209,8 +208,7 @@ impl Problem {
     /// Position of the first query among the keys, brought into a range in which sums with it are small: none for 0.
     fn first(&self, a: &mut Asm) -> Option<Reg> {
         let p = self.offset.filter(|_| self.causal)?;
-        let (at, first) = (a.long(), a.word());
-        asm!(a, "ld.param.u64 {at}, [p{p}]");
+        let (at, first) = (a.parameter(p), a.word());
         asm!(a, "ld.global.b32 {first}, [{at}]");
         asm!(a, "min.s32 {first}, {first}, {}", self.keys);
         asm!(a, "max.s32 {first}, {first}, {}", -i64::from(self.queries));
@@ -238,6 +236,11 @@ fn indices(a: &mut Asm, linear: Reg, extents: &[u64]) -> Vec<Reg> {
 fn place(a: &mut Asm, tiles: u32) -> (Reg, Reg) {
     let block = a.constant("%ctaid.x");
     (a.binary("rem.u32", block, tiles), a.binary("div.u32", block, tiles))
+}
+
+/// How many of an extent are left from `from` on, where a tile may reach over its edge.
+fn left_of(a: &mut Asm, reaches_over: bool, extent: u32, from: Reg) -> Option<Reg> {
+    reaches_over.then(|| a.binary("sub.s32", extent, from))
 }
 
 /// What a score is of.

@@ -1,7 +1,7 @@
 //! The derivative by queries: their gradient, and `delta` of every row for [`keys`](super::keys).
 
 use super::forward::{limit, query_rows};
-use super::{Edges, Entry, GRADIENT, LSE, O, Of, Problem, Tiling, indices, place};
+use super::{Edges, Entry, GRADIENT, LSE, O, Of, Problem, Tiling, indices, left_of, place};
 use crate::asm::{Asm, Exactly, Reg, asm};
 use crate::tiles::{self, Columns, Room, SIDE, THREADS, Threads, Tile};
 use std::f32::consts::LOG2_E;
@@ -40,11 +40,7 @@ pub(super) fn write(name: &str, p: &Problem, t: Tiling) -> Entry {
     let from = a.binary("mul.lo.u32", tile, rows);
     let batch = indices(a, linear, &p.batch());
     let first = p.first(a);
-    let left = (p.queries % rows != 0).then(|| {
-        let left = a.word();
-        asm!(a, "sub.s32 {left}, {}, {from}", p.queries);
-        left
-    });
+    let left = left_of(a, p.queries % rows != 0, p.queries, from);
     let q = p.matrix(a, 0, p.depth, &batch).below_row(a, from);
     let gradient = p.matrix(a, GRADIENT, p.value, &batch).below_row(a, from);
     let o = p.matrix(a, O, p.value, &batch).below_row(a, from);
@@ -65,11 +61,7 @@ pub(super) fn write(name: &str, p: &Problem, t: Tiling) -> Entry {
     let limit = limit(a, p, first, from, rows);
     let edges = Edges { queries: left.is_some(), keys: p.keys % keys != 0 };
     a.each(0, limit, keys, |a, key| {
-        let rest = edges.keys.then(|| {
-            let rest = a.word();
-            asm!(a, "sub.s32 {rest}, {}, {key}", p.keys);
-            rest
-        });
+        let rest = left_of(a, edges.keys, p.keys, key);
         for (tile, matrix) in [(&tiles.k, &k), (&tiles.v, &v)] {
             let block = matrix.below_row(a, key);
             tiles::load(a, &threads, tile, &block, rest);
@@ -101,8 +93,7 @@ pub(super) fn write(name: &str, p: &Problem, t: Tiling) -> Entry {
 
 /// Stores each row's `delta` in the scratch.
 fn keep(a: &mut Asm, p: &Problem, threads: &Threads, batch: Reg, queries: &[Reg], delta: &[Reg], left: Option<Reg>) {
-    let (base, one) = (a.long(), a.predicate());
-    asm!(a, "ld.param.u64 {base}, [p{}]", p.params.len());
+    let (base, one) = (a.parameter(p.params.len()), a.predicate());
     let base = a.advance(base, batch, u64::from(p.queries) * 4);
     asm!(a, "setp.eq.u32 {one}, {}, 0", threads.x);
     for (&query, delta) in queries.iter().zip(delta) {
